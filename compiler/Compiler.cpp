@@ -141,8 +141,6 @@ bool Compiler::load(llvm::ArrayRef<Tensor> data) {
     if (!imported)
       return false;
     module_ = std::move(imported->module);
-    if (!entries_)
-      dropEntries(*module_);
     names_ = std::move(imported->names);
     externalFiles_ = std::vector<ExternalFile>(imported->files.begin(), imported->files.end());
     onnx_.reset(); // weights would stay twice

@@ -44,8 +44,7 @@ public:
   /// bind symbolic extents.
   bool load(llvm::ArrayRef<Tensor> data = {});
 
-  /// Tells what follows which target it works for; before optimize(), before load() where programs
-  /// of the target have entries.
+  /// Tells what follows which target it works for; before optimize().
   void aim(const Target &target);
   /// Whether inputs and outputs become integers where the model quantises them: as --io says, else
   /// for microcontrollers.

@@ -13,7 +13,7 @@ std::function<std::string(const std::string &)> keyValueForm(const char *example
 std::string bindForm(const std::string &text);
 /// --state: IN=OUT or IN=OUT:append@1[,…].
 std::string stateForm(const std::string &text);
-/// --decoder: MAX[,prefill=128:512][,logits=last|all].
+/// --decoder: MAX[,prefill=128:512|none][,logits=last|all].
 std::string decoderForm(const std::string &text);
 /// --range: N=1..32[,…].
 std::string dimensionRange(const std::string &text);

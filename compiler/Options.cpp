@@ -4,8 +4,12 @@
 #include "compiler/Npy.h"
 #include "frontend/Extents.h"
 #include "frontend/UserOperator.h"
+#include "ir/Entries.h"
+
+#include "llvm/Support/MathExtras.h"
 
 #include <set>
+#include <utility>
 
 namespace tenon {
 
@@ -90,6 +94,18 @@ std::string optionText(const PipelineOptions &options) {
   return text;
 }
 
+/// Lengths of runs for prompts where nobody says them: the largest power of two that adds at most a
+/// half to the rows of the caches, up to 1,024, beyond which kernels gain little. One more for
+/// short prompts. With logits of every token, which a context keeps, 128 at most.
+static std::vector<int64_t> usualPrefill(const DecoderRequest &request) {
+  constexpr int64_t kShort = 128, kLong = 1024;
+  const auto most = std::min<int64_t>(int64_t(llvm::PowerOf2Floor(uint64_t(request.capacity / 2))),
+                                      request.lastLogits ? kLong : kShort);
+  if (most <= kStepTokens)
+    return {};
+  return most > 2 * kShort ? std::vector<int64_t>{kShort, most} : std::vector<int64_t>{most};
+}
+
 llvm::Optional<DecoderRequest> decoderRequest(llvm::StringRef words, std::string &why) {
   DecoderRequest request;
   llvm::SmallVector<llvm::StringRef, 3> items;
@@ -100,28 +116,32 @@ llvm::Optional<DecoderRequest> decoderRequest(llvm::StringRef words, std::string
           "'";
     return llvm::None;
   }
-  bool saysLogits = false;
+  bool saysLogits = false, saysPrefill = false;
   for (llvm::StringRef item : llvm::makeArrayRef(items).drop_front()) {
     auto [key, value] = item.split('=');
     llvm::SmallVector<llvm::StringRef, 4> sizes;
     value.split(sizes, ':');
     bool ok = false;
-    if (key == "prefill" && request.prefill.empty())
-      ok = llvm::all_of(sizes, [&](llvm::StringRef size) {
-        int64_t rows;
-        const bool isLength = !size.getAsInteger(10, rows) && rows >= 1;
-        request.prefill.push_back(isLength ? rows : 0);
-        return isLength && rows <= request.capacity;
-      });
+    if (key == "prefill" && !std::exchange(saysPrefill, true))
+      ok = value == "none" || llvm::all_of(sizes, [&](llvm::StringRef size) {
+             int64_t rows;
+             const bool isLength = !size.getAsInteger(10, rows) && rows >= 1;
+             request.prefill.push_back(isLength ? rows : 0);
+             return isLength && rows <= request.capacity;
+           });
     else if (key == "logits" && !saysLogits)
       saysLogits = ok = value == "last" || value == "all";
     if (!ok) {
-      why = "expected prefill=128:512, lengths up to the maximum, or logits=last or logits=all, "
-            "each once, found '" +
+      why = "expected prefill=128:512, lengths up to the maximum, or prefill=none, and logits=last "
+            "or logits=all, each once, found '" +
             item.str() + "'";
       return llvm::None;
     }
     request.lastLogits &= !(key == "logits" && value == "all");
+  }
+  if (!saysPrefill) {
+    request.prefill = usualPrefill(request);
+    request.prefillChosen = true;
   }
   return request;
 }

@@ -39,7 +39,7 @@ struct ModelOptions {
   std::string folder;
   std::vector<InMemory> operators;
   std::vector<std::string> bind, shape, range, state, io, op, inputRange;
-  /// MAX[,prefill=128:512][,logits=last|all]; empty: no decoder.
+  /// MAX[,prefill=128:512|none][,logits=last|all]; empty: no decoder.
   std::string decoder;
 };
 

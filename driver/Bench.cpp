@@ -13,6 +13,7 @@
 #include "tools/TraceEvents.h"
 
 #include "codegen/core/Work.h"
+#include "ir/Entries.h"
 
 #include "llvm/Support/Format.h"
 #include "llvm/Support/JSON.h"
@@ -120,18 +121,41 @@ private:
       return fail(Failed);
     buildSeconds_ = program.buildSeconds();
     summary_ = program.summary();
-    if (!runner_.inputsFor(c.module().graph(), runner_.seeds().front(), run_.inputs))
+    Module &module = c.module();
+    const std::vector<int64_t> tokens = tokensOfRuns(module);
+    Graph &graph = graphOfRun(module, 1);
+    title_ = runTitle(graph);
+    if (!runner_.inputsFor(graph, runner_.seeds().front(), run_.inputs,
+                           tokens.empty() ? 0 : tokens.front()))
       return false;
     run_.runs = options_.runs;
     run_.warmup = options_.warmup;
     run_.budgetMilliseconds = int64_t(options_.seconds * 1000);
     run_.contexts = options_.contexts;
     if (profiles())
-      run_.profileSteps = unsigned(planMemory(c.module().graph()).steps.size());
+      run_.profileSteps = unsigned(planMemory(graph).steps.size());
     console_.progress("measuring");
     if (!program.run(run_))
       return fail(Failed);
-    collectProfile(c.module().graph());
+    collectProfile(graph);
+    return llvm::all_of(llvm::makeArrayRef(tokens).drop_front(tokens.empty() ? 0 : 1),
+                        [&](int64_t fewest) { return measureEntry(program, fewest); });
+  }
+
+  /// Runs of as many tokens as the graph takes that a run of `fewest` takes.
+  bool measureEntry(Program &program, int64_t fewest) {
+    Graph &graph = graphOfRun(runner_.compiler.module(), fewest);
+    ProgramRun run;
+    EntryTime time{runTitle(graph), tokensOf(graph).upper(), 0};
+    if (!runner_.inputsFor(graph, runner_.seeds().front(), run.inputs, time.tokens))
+      return false;
+    run.runs = run_.runs;
+    run.warmup = run_.warmup;
+    run.budgetMilliseconds = run_.budgetMilliseconds;
+    if (!program.run(run))
+      return fail(Failed);
+    time.milliseconds = Distribution(run.nanoseconds).at(0.5) / 1e6;
+    entries_.push_back(std::move(time));
     return true;
   }
 
@@ -144,7 +168,7 @@ private:
     std::string text;
     llvm::raw_string_ostream os(text);
     writeTraceEvents(os, options_.model.model, target_.name, steps,
-                     planMemory(runner_.compiler.module().graph()));
+                     planMemory(graphOfRun(runner_.compiler.module(), 1)));
     OutputFiles files(runner_.diagnostics());
     return files.add(options_.trace, os.str()) && files.commit();
   }
@@ -285,6 +309,8 @@ private:
     llvm::raw_ostream &os = llvm::outs();
     os << "target      " << target_.name << ", " << options_.code.threads << " thread"
        << (options_.code.threads > 1 ? "s" : "") << '\n';
+    if (!title_.empty())
+      os << "run         of 1 token, by the graph for " << title_ << '\n';
     os << "throughput  " << rate(d.mean() > 0 ? 1e3 / d.mean() : 0.0)
        << llvm::format(" (%zu runs)\n", ms.size());
     os << llvm::format(
@@ -297,6 +323,10 @@ private:
     if (overlap() > 0)
       os << "contexts    1: " << rate(1e9 / run_.oneContextNanoseconds) << ", " << options_.contexts
          << ": " << rate(1e9 / run_.allContextsNanoseconds) << ", back to back\n";
+    for (const EntryTime &e : entries_)
+      os << llvm::format("tokens      %lld: median %.4g ms, by the graph for ",
+                         static_cast<long long>(e.tokens), e.milliseconds)
+         << e.title << '\n';
     if (!steps_.empty()) {
       double total = 0;
       for (const StepProfile &s : steps_)
@@ -345,6 +375,17 @@ private:
       json.attribute("first_ms", run_.firstNanoseconds / 1e6);
       json.attribute("thousandth_ms", thousandthMilliseconds());
       json.attribute("create_ms", run_.createNanoseconds / 1e6);
+      if (!title_.empty())
+        json.attribute("graph", title_);
+      if (!entries_.empty())
+        json.attributeArray("runs_of_tokens", [&] {
+          for (const EntryTime &e : entries_)
+            json.object([&] {
+              json.attribute("tokens", e.tokens);
+              json.attribute("graph", e.title);
+              json.attribute("median_ms", e.milliseconds);
+            });
+        });
       if (overlap() > 0) {
         json.attribute("contexts", options_.contexts);
         json.attribute("one_context_runs_per_second", 1e9 / run_.oneContextNanoseconds);
@@ -364,6 +405,13 @@ private:
     llvm::outs() << '\n';
   }
 
+  /// A run of another graph of a decoder's program.
+  struct EntryTime {
+    std::string title;
+    int64_t tokens;
+    double milliseconds;
+  };
+
   const BenchOptions &options_;
   Runner runner_;
   Console &console_;
@@ -371,6 +419,8 @@ private:
   ProgramRun run_;
   CompileSummary summary_;
   double buildSeconds_ = 0;
+  std::string title_; // of the graph that is measured, where there are several
+  std::vector<EntryTime> entries_;
   std::vector<StepProfile> steps_, inOrder_; // the longest first, and as they run
 };
 

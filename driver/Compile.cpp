@@ -323,7 +323,7 @@ private:
       inputs[s.input] = Tensor(inputs[s.input].element(), inputs[s.input].shape());
     console_.progress("interpreting");
     OracleRun expected;
-    if (!interpretModule(compiler_.module(), inputs, expected, diagnostics()))
+    if (!interpretGraph(graph, inputs, expected, diagnostics()))
       return false;
     files.push_back({"_self_test.c", writeSelfTest(compiler_.module(), target, options, inputs,
                                                    expected.outputs, diagnostics())});

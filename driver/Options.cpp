@@ -45,7 +45,7 @@ void declare(CommandLine &app, ModelOptions &o) {
       .check(stateForm);
   app.option("--decoder", o.decoder,
              "a language model: finds its caches, lengths and masks, and keeps up to MAX tokens")
-      .type("MAX[,prefill=128:512][,logits=last|all]")
+      .type("MAX[,prefill=128:512|none][,logits=last|all]")
       .group(kModelGroup)
       .check(decoderForm);
   app.option("--io", o.io,

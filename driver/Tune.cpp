@@ -4,6 +4,7 @@
 #include "driver/Commands.h"
 #include "driver/Console.h"
 #include "driver/Options.h"
+#include "ir/Entries.h"
 #include "tools/Devices.h"
 #include "tools/Runner.h"
 #include "tools/Tuner.h"
@@ -57,13 +58,25 @@ private:
     ScheduleOptions schedule;
     if (!runner_.load() || !scheduleOptions(options_.code, c.passContext(), schedule, diagnostics))
       return false;
-    Tuner tuner(console_, c, target_, options_.code, schedule, options_.tuner);
     if (!options_.program.empty())
-      return tuner.writeProgram(options_.program, options_.output);
+      return write(schedule);
     Tuning tuning;
     OutputFiles files(diagnostics);
-    return tuner.measure(runner_.data.inputs, tuning, report_) &&
+    return tuneRuns(console_, c, target_, options_.code, schedule, options_.tuner,
+                    runner_.data.inputs, tuning, reports_) &&
            files.add(options_.output, tuning.text()) && files.commit();
+  }
+
+  bool write(const ScheduleOptions &schedule) {
+    Compiler &c = runner_.compiler;
+    if (const size_t graphs = tokensOfRuns(c.module()).size(); graphs > 1) {
+      runner_.diagnostics().error(
+          "--program measures one graph, this decoder's program has " + std::to_string(graphs) +
+          "; bind the tokens of a run with --bind, and give all tuning files to --tuning");
+      return runner_.fail(Failed);
+    }
+    Tuner tuner(console_, c, target_, options_.code, schedule, options_.tuner);
+    return tuner.writeProgram(options_.program, options_.output);
   }
 
   void report() {
@@ -71,7 +84,11 @@ private:
       return printJson();
     if (console_.quiet())
       return;
-    report_.print(llvm::outs(), console_.verbose() ? SIZE_MAX : 10);
+    for (const auto &[title, report] : reports_) {
+      if (!title.empty())
+        llvm::outs() << "runs of " << title << '\n';
+      report.print(llvm::outs(), console_.verbose() ? SIZE_MAX : 10);
+    }
     llvm::outs() << "wrote    " << options_.output << '\n';
   }
 
@@ -79,7 +96,15 @@ private:
     llvm::json::OStream json(llvm::outs(), 1);
     json.object([&] {
       json.attribute("model", llvm::json::fixUTF8(options_.model.model));
-      report_.write(json);
+      if (reports_.size() == 1)
+        return reports_.front().second.write(json);
+      json.attributeArray("runs", [&] {
+        for (const auto &[title, report] : reports_)
+          json.object([&, &title = title, &report = report] {
+            json.attribute("graph", title);
+            report.write(json);
+          });
+      });
     });
     llvm::outs() << '\n';
   }
@@ -88,7 +113,7 @@ private:
   Runner runner_;
   Console &console_;
   Target target_;
-  TuningReport report_;
+  TuningReports reports_;
 };
 
 } // namespace

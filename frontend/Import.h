@@ -46,6 +46,7 @@ struct ImportState {
 struct DecoderRequest {
   int64_t capacity = 0;         // the most tokens that the caches hold
   std::vector<int64_t> prefill; // tokens of a run: the largest are the most that one takes
+  bool prefillChosen = false;   // nobody asked for them
   bool lastLogits = true;       // of a run's last token, else of each
 };
 

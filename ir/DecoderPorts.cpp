@@ -19,6 +19,11 @@ void noteDecoder(Module &module, const DecoderPorts &ports) {
   facts[kRows.str()] = (ports.lastLogits ? kLast : kAll).str();
 }
 
+void forgetDecoder(Module &module) {
+  for (llvm::StringRef key : {kTokens, kLogits, kLength, kCount, kCapacity, kRows})
+    module.facts.erase(key.str());
+}
+
 llvm::Optional<DecoderPorts> decoderPorts(const Module &module) {
   auto fact = [&](llvm::StringRef key) {
     const auto it = module.facts.find(key.str());

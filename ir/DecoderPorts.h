@@ -21,6 +21,7 @@ struct DecoderPorts {
 };
 
 void noteDecoder(Module &module, const DecoderPorts &ports);
+void forgetDecoder(Module &module);
 /// None where the module is no decoder's.
 llvm::Optional<DecoderPorts> decoderPorts(const Module &module);
 

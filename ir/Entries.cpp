@@ -72,6 +72,51 @@ std::vector<size_t> orderOfWeights(const Module &module, size_t levels) {
   return order;
 }
 
+/// Entries of the first level, that of the fewest tokens first.
+static std::vector<Graph *> entriesOf(const Module &module) {
+  std::vector<Graph *> entries;
+  for (auto &g : module.graphs)
+    if (isEntry(*g) && (entries.empty() || entries.back()->name != g->name))
+      entries.push_back(g.get());
+  return entries;
+}
+
+Graph &graphOfRun(Module &module, int64_t tokens) {
+  for (Graph *g : entriesOf(module))
+    if (tokens <= tokensOf(*g).upper())
+      return *g;
+  return module.graph();
+}
+
+std::unique_ptr<Module> aloneForRun(const Module &module, int64_t tokens) {
+  std::unique_ptr<Module> alone = module.clone();
+  const Graph *taken = &graphOfRun(*alone, tokens);
+  std::swap(alone->graphs.front(),
+            *llvm::find_if(alone->graphs, [&](const auto &g) { return g.get() == taken; }));
+  alone->graphs.resize(1);
+  forgetDecoder(*alone);
+  return alone;
+}
+
+std::vector<int64_t> tokensOfRuns(const Module &module) {
+  std::vector<int64_t> fewest;
+  const std::vector<Graph *> entries = entriesOf(module);
+  for (Graph *g : entries)
+    fewest.push_back(fewest.empty() ? tokensOf(*g).lower()
+                                    : tokensOf(*entries[fewest.size() - 1]).upper() + 1);
+  if (!entries.empty())
+    fewest.push_back(tokensOf(*entries.back()).upper() + 1);
+  return fewest;
+}
+
+std::string runTitle(const Graph &graph) {
+  if (entriesOf(graph.module()).empty())
+    return "";
+  const int64_t most = tokensOf(graph).upper();
+  return (most == 1 ? std::string("1 token") : "up to " + std::to_string(most) + " tokens") +
+         (isEntry(graph) ? " (" + graph.name + ")" : "");
+}
+
 /// Whether an entry has the same interface as the first graph.
 static bool isAlike(const Graph &entry, const Graph &first) {
   const auto sameState = [](const State &a, const State &b) {

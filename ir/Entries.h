@@ -37,6 +37,17 @@ Dim tokensOf(const Graph &graph);
 /// one token, too; then the others.
 std::vector<size_t> orderOfWeights(const Module &module, size_t levels);
 
+/// The graph, of the first level, that a run of so many tokens takes; without entries the first
+/// one, whatever the number.
+Graph &graphOfRun(Module &module, int64_t tokens);
+/// The fewest tokens with which each graph is run, in ascending order; none where there are no
+/// entries.
+std::vector<int64_t> tokensOfRuns(const Module &module);
+/// The same graph alone, in a module that is no decoder's.
+std::unique_ptr<Module> aloneForRun(const Module &module, int64_t tokens);
+/// Words for a graph: `up to 8 tokens (rows8)`; nothing where there are no entries.
+std::string runTitle(const Graph &graph);
+
 /// Whether entries take and give what the first graph does, for fewer tokens.
 bool verifyEntries(const Module &module, Diagnostics &diagnostics);
 

@@ -2,6 +2,7 @@
 #include "tools/DecoderReport.h"
 
 #include "codegen/core/Bytes.h"
+#include "codegen/memory/Plan.h"
 #include "codegen/schedule/PackedConstants.h"
 #include "ir/Entries.h"
 #include "tools/Report.h"
@@ -31,6 +32,7 @@ struct Run {
   int64_t tokens = 0; // at most
   double microseconds = 0;
   int64_t copiedBytes = 0; // of weights that no graph before reads, or none in this form
+  int64_t arenaBytes = 0;
 };
 
 /// The graphs of a program with entries, those for few tokens first, on its first level.
@@ -48,6 +50,7 @@ std::vector<Run> runsOf(Module &module, const CompileSummary &summary) {
     Graph &graph = *module.graphs[i];
     Run run;
     run.tokens = tokensOf(graph).upper();
+    run.arenaBytes = planMemory(graph).arenaBytes;
     for (const StepSummary &step : summary.steps)
       if (step.level == (isEntry(graph) ? level + "_" + graph.name : level))
         run.microseconds += step.estimatedMicroseconds;
@@ -66,11 +69,37 @@ void printRuns(llvm::raw_ostream &os, llvm::ArrayRef<Run> runs) {
       os << "1 token";
     else
       os << "up to " << run.tokens << " tokens";
-    os << llvm::format(", estimated %.3g ms", run.microseconds / 1e3);
+    os << llvm::format(", estimated %.3g ms", run.microseconds / 1e3) << ", "
+       << formatBytes(run.arenaBytes) << " of activations";
     if (run.copiedBytes > 0)
       os << ", " << formatBytes(run.copiedBytes) << " of weights once more in another form";
     os << '\n';
   }
+}
+
+/// What caches hold beyond MAX tokens, for the longest run.
+int64_t roomBehind(Module &module) {
+  Graph &graph = module.graph();
+  const int64_t rows = tokensOf(graph).upper() - 1;
+  int64_t bytes = 0;
+  for (const State &s : graph.states)
+    if (s.appendAxis >= 0) {
+      const Type t = graph.returnOp()->operand(s.output)->type();
+      const int64_t all = t.dim(unsigned(s.appendAxis)).upper();
+      bytes += byteSize(t.element(), t.upperElements() / std::max<int64_t>(all, 1) * rows);
+    }
+  return bytes;
+}
+
+/// What was chosen where nobody said it, and what it costs.
+void printPrefill(llvm::raw_ostream &os, const DecoderRequest &request, Module &module) {
+  if (!request.prefillChosen || request.prefill.empty())
+    return;
+  std::string lengths;
+  for (int64_t rows : request.prefill)
+    lengths += (lengths.empty() ? "" : ":") + std::to_string(rows);
+  os << "  prefill   " << lengths << " chosen for " << request.capacity << " tokens; caches have "
+     << formatBytes(roomBehind(module)) << " of room behind them; prefill=none leaves it out\n";
 }
 
 } // namespace
@@ -84,7 +113,10 @@ void printDecoder(llvm::raw_ostream &os, const DecoderInterface &d, Module &modu
   if (!d.count.empty())
     os << ", " << escaped(d.count) << " of them";
   os << "\n  length    " << escaped(d.length) << '\n';
-  printRuns(os, runsOf(module, summary));
+  const std::vector<Run> runs = runsOf(module, summary);
+  printRuns(os, runs);
+  if (!runs.empty())
+    printPrefill(os, d.request, module);
   const size_t most = 2;
   for (bool grows : {true, false}) {
     std::vector<const ImportState *> caches;
@@ -128,12 +160,18 @@ void writeDecoder(llvm::json::OStream &json, const DecoderInterface &d, Module &
             json.attribute("axis", *s.appendAxis);
         });
     });
+    json.attributeArray("prefill", [&] {
+      for (int64_t rows : d.request.prefill)
+        json.value(rows);
+    });
+    json.attribute("prefill_chosen", d.request.prefillChosen);
     json.attributeArray("runs", [&] {
       for (const Run &run : runsOf(module, summary))
         json.object([&] {
           json.attribute("tokens", run.tokens);
           json.attribute("estimated_us", run.microseconds);
           json.attribute("copied_weight_bytes", run.copiedBytes);
+          json.attribute("arena_bytes", run.arenaBytes);
         });
     });
     json.attributeObject("computed", [&] {

@@ -3,10 +3,10 @@
 
 namespace tenon {
 
-GroupCheck::GroupCheck(Runner &runner, Program &program, const Watch &watch, Module &oracle,
+GroupCheck::GroupCheck(Runner &runner, Program &program, const Watch &watch, Graph &oracle,
                        const CommonNames *common, bool exact)
     : runner_(runner), program_(program), watch_(watch), oracle_(oracle), common_(common),
-      exact_(exact), names_(oracle.graph()) {
+      exact_(exact), names_(oracle) {
   for (unsigned g = 0; g < watch_.groups.size(); ++g)
     for (const auto *spots : {&watch_.groups[g].operands, &watch_.groups[g].results})
       for (const Spot &s : *spots)
@@ -32,7 +32,7 @@ bool GroupCheck::run(llvm::ArrayRef<Tensor> inputs, llvm::ArrayRef<Transfer> sta
   options.after = [this](const Operation &op, llvm::ArrayRef<Tensor> operands,
                          llvm::ArrayRef<Tensor> results,
                          const SymbolValues &symbols) { see(op, operands, results, symbols); };
-  if (!interpretModule(oracle_, inputs, expected, runner_.diagnostics(), options))
+  if (!interpretGraph(oracle_, inputs, expected, runner_.diagnostics(), options))
     return false;
   // What the oracle never computed has no counterpart.
   for (unsigned g = 0; g < watch_.groups.size(); ++g)

@@ -20,7 +20,7 @@ public:
 
   /// `oracle` is interpreted; `common` gives its names for those of `watch`, null where they are
   /// the same. `exact`: whether groups are held against fp64 evaluations.
-  GroupCheck(Runner &runner, Program &program, const Watch &watch, Module &oracle,
+  GroupCheck(Runner &runner, Program &program, const Watch &watch, Graph &oracle,
              const CommonNames *common, bool exact);
 
   /// One set of inputs: interprets, runs the program, and adds checks to the runner's report.
@@ -49,7 +49,7 @@ private:
   Runner &runner_;
   Program &program_;
   const Watch &watch_;
-  Module &oracle_;
+  Graph &oracle_;
   const CommonNames *common_;
   const bool exact_;
   ValueNames names_;

@@ -7,6 +7,7 @@
 
 #include "codegen/core/Work.h"
 #include "codegen/memory/Scheduled.h"
+#include "ir/Entries.h"
 #include "ir/Names.h"
 
 #include "llvm/ADT/DenseMap.h"
@@ -111,7 +112,9 @@ void Inspection::printText(llvm::raw_ostream &os, Compiler &compiler) const {
 void Inspection::printLayers(llvm::raw_ostream &os, Module &module) const {
   for (auto &graph : module.graphs) {
     const Plan plan = planMemory(*graph);
-    os << "layers of " << graph->target << "\n   step       MACs    weights        RAM"
+    const std::string run = runTitle(*graph);
+    os << "layers of " << graph->target << (run.empty() ? "" : ", runs of " + run)
+       << "\n   step       MACs    weights        RAM"
        << (footprint ? "       code      cycles" : "") << "  kernel\n";
     double macs = 0;
     for (const Layer &l : layers(plan)) {
@@ -185,7 +188,7 @@ void Inspection::printJson(llvm::raw_ostream &os, Compiler &compiler) const {
         json.attribute("measured", footprint->measured);
         json.attribute("weight_bytes", planMemory(module.graph()).weightBytes);
       });
-    auto level = [&](size_t i) { return i < levels.size() ? levels[i] : nullptr; };
+    auto level = [&](size_t i) { return levels.empty() ? nullptr : levels[i % levels.size()]; };
     json.attributeArray("variants", [&] {
       for (size_t i = 0; i < module.graphs.size(); ++i)
         json.object([&] {
@@ -203,6 +206,8 @@ void Inspection::printJson(llvm::raw_ostream &os, Compiler &compiler) const {
 void Inspection::writeVariant(llvm::json::OStream &json, Graph &graph, const Plan &plan,
                               const TargetLevel *level) const {
   json.attribute("name", graph.target);
+  if (const std::string run = runTitle(graph); !run.empty())
+    json.attribute("runs", run);
   json.attribute("weight_bytes", plan.weightBytes);
   json.attribute("arena_bytes", plan.arenaBytes);
   json.attribute("bound_bytes", plan.boundBytes);
@@ -233,6 +238,8 @@ void Inspection::writeLayers(llvm::json::OStream &json, Graph &graph, const Plan
     json.object([&] {
       const Operation &op = *l.step->op;
       json.attribute("variant", graph.target);
+      if (isEntry(graph))
+        json.attribute("entry", graph.name);
       json.attribute("step", l.step->number);
       json.attribute("kernel", opTitle(op));
       if (const Attribute *a = op.find("schedule"))

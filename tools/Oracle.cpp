@@ -87,9 +87,8 @@ llvm::StringRef CommonNames::inB(llvm::StringRef name) const {
   return it == names_.end() ? llvm::StringRef() : llvm::StringRef(it->getValue());
 }
 
-bool interpretModule(Module &module, llvm::ArrayRef<Tensor> inputs, OracleRun &run,
-                     Diagnostics &diagnostics, const OracleOptions &options) {
-  Graph &graph = module.graph();
+bool interpretGraph(Graph &graph, llvm::ArrayRef<Tensor> inputs, OracleRun &run,
+                    Diagnostics &diagnostics, const OracleOptions &options) {
   InterpreterOptions interpreter;
   interpreter.after = options.after;
   llvm::Optional<ValueNames> names;
@@ -124,11 +123,11 @@ bool isNarrow(Module &module) {
   return narrow;
 }
 
-void interpretWide(Module &module, llvm::ArrayRef<Tensor> inputs, OracleRun &run) {
+void interpretWide(Graph &graph, llvm::ArrayRef<Tensor> inputs, OracleRun &run) {
   InterpreterOptions options;
   options.wide = true;
   Diagnostics unsaid;
-  if (!interpret(module.graph(), inputs, run.exact, unsaid, options))
+  if (!interpret(graph, inputs, run.exact, unsaid, options))
     run.exact.clear();
 }
 
@@ -142,10 +141,10 @@ bool isHiddenState(const Graph &graph, llvm::ArrayRef<DeclaredTensor> declared, 
 } // namespace
 
 bool graphInputs(Graph &graph, llvm::ArrayRef<DeclaredTensor> declared, llvm::ArrayRef<Tensor> data,
-                 uint64_t seed, std::vector<Tensor> &inputs, Diagnostics &diagnostics) {
+                 uint64_t seed, std::vector<Tensor> &inputs, Diagnostics &diagnostics,
+                 SymbolValues symbols) {
   const unsigned count = graph.body().numArguments();
   std::vector<Tensor> given(count);
-  SymbolValues symbols;
   for (unsigned i = 0; i < count; ++i)
     for (size_t k = 0; k < declared.size() && k < data.size(); ++k)
       if (declared[k].name == graph.inputNames[i] && !data[k].isNull()) {

@@ -51,22 +51,22 @@ struct OracleOptions {
   decltype(InterpreterOptions::after) after;
 };
 
-/// Interprets the first graph of `module`.
-bool interpretModule(Module &module, llvm::ArrayRef<Tensor> inputs, OracleRun &run,
-                     Diagnostics &diagnostics, const OracleOptions &options = {});
+bool interpretGraph(Graph &graph, llvm::ArrayRef<Tensor> inputs, OracleRun &run,
+                    Diagnostics &diagnostics, const OracleOptions &options = {});
 
 /// Whether the first graph computes in types narrower than f32, or rounds activations, so that its
 /// own rounding may exceed what comparisons tolerate.
 bool isNarrow(Module &module);
 /// Interprets the graph wide, into `run.exact`; nothing where fp64 goes another way (a loop that
 /// ends elsewhere, say), so that there is nothing to compare with.
-void interpretWide(Module &module, llvm::ArrayRef<Tensor> inputs, OracleRun &run);
+void interpretWide(Graph &graph, llvm::ArrayRef<Tensor> inputs, OracleRun &run);
 
 /// Puts together the inputs of the graph, by name: the data's tensors, for the others (and for all
 /// when `seed` is not 0) seeded values in the data's range and shape. Symbolic extents without data
-/// take a value within their bounds.
+/// take their values in `symbols`, or one within their bounds.
 bool graphInputs(Graph &graph, llvm::ArrayRef<DeclaredTensor> declared, llvm::ArrayRef<Tensor> data,
-                 uint64_t seed, std::vector<Tensor> &inputs, Diagnostics &diagnostics);
+                 uint64_t seed, std::vector<Tensor> &inputs, Diagnostics &diagnostics,
+                 SymbolValues symbols = {});
 
 /// Values of the symbols in the graph's input types, from the inputs' shapes.
 SymbolValues symbolValues(Graph &graph, llvm::ArrayRef<Tensor> inputs);

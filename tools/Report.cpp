@@ -86,9 +86,9 @@ std::vector<const FusionDecision *> rejected(llvm::ArrayRef<FusionDecision> fusi
 std::vector<std::string> variantNames(const Module &module) {
   std::vector<std::string> names;
   for (auto &g : module.graphs)
-    names.push_back(g->target.empty() ? g->name
-                    : isEntry(*g)     ? g->target + ", " + g->name
-                                      : g->target);
+    names.push_back(g->target.empty()      ? g->name
+                    : runTitle(*g).empty() ? g->target
+                                           : g->target + ", runs of " + runTitle(*g));
   return names;
 }
 
@@ -225,6 +225,8 @@ void writeKernels(llvm::json::OStream &json, Module &module, const ScheduleLog &
         const Work work = workOf(*s.op);
         json.object([&] {
           json.attribute("variant", graph->target);
+          if (isEntry(*graph))
+            json.attribute("entry", graph->name);
           json.attribute("step", s.number);
           json.attribute("schedule", scheduleText(*s.op));
           json.attribute("results", resultTypes(*s.op));

@@ -3,6 +3,7 @@
 #include "compiler/CodeOptions.h"
 #include "compiler/NativeTarget.h"
 #include "compiler/OptionForms.h"
+#include "ir/Entries.h"
 #include "tools/GroupCheck.h"
 #include "tools/ScheduleSelection.h"
 
@@ -41,10 +42,13 @@ public:
   bool run() {
     if (!prepare() || !prepareReference())
       return false;
-    narrow_ = isNarrow(oracle());
+    narrow_ = isNarrow(oracleModule());
+    // A decoder's entries are run one after another, where the data does not say how many tokens.
+    std::vector<int64_t> tokens = tokensOfRuns(module());
     for (uint64_t seed : runner_.seeds())
-      if (!runOn(seed))
-        return false;
+      for (int64_t count : seed && !tokens.empty() ? tokens : std::vector<int64_t>{0})
+        if (!runOn(seed, count))
+          return false;
     return true;
   }
 
@@ -52,7 +56,8 @@ private:
   const RunOptions &options() const { return runner_.options; }
   Module &module() { return runner_.compiler.module(); }
   /// What is interpreted.
-  Module &oracle() { return other_ && !against_ ? other_->module() : module(); }
+  Module &oracleModule() { return other_ && !against_ ? other_->module() : module(); }
+  Graph &oracle() { return graphOfRun(oracleModule(), tokens_); }
   bool groups() const { return options().data.check == "groups"; }
   bool fail(const Compiler &c) { return runner_.fail(c.status() == Done ? Failed : c.status()); }
   bool failOther() {
@@ -63,8 +68,8 @@ private:
   bool prepare();
   bool prepareReference();
   bool prepareAgainst();
-  bool runOn(uint64_t seed);
-  bool expectedOf(uint64_t seed, const ProgramRun &run, OracleRun &expected);
+  bool runOn(uint64_t seed, int64_t tokens);
+  bool expectedOf(const std::string &set, const ProgramRun &run, OracleRun &expected);
   Runner &runner_;
   Target target_;
   Program program_;
@@ -75,7 +80,8 @@ private:
   llvm::Optional<CommonNames> common_;
   llvm::Optional<Watch> watch_;
   SymbolValues watchedFor_;
-  bool interpret_ = false, narrow_ = false;
+  bool interpret_ = false, narrow_ = false, first_ = true;
+  int64_t tokens_ = 0; // of the run, where there are entries
 };
 
 bool CompiledRun::prepare() {
@@ -107,8 +113,6 @@ bool CompiledRun::prepareReference() {
   if (!scheduleOptions(options().code, other_->passContext(), theirs, runner_.diagnostics()) ||
       !other_->schedule(target_, theirs))
     return failOther();
-  if (groups())
-    common_.emplace(module().graph(), other_->module().graph());
   return true;
 }
 
@@ -135,8 +139,7 @@ bool CompiledRun::prepareAgainst() {
 }
 
 /// What the run should give; groups are compared on the way.
-bool CompiledRun::expectedOf(uint64_t seed, const ProgramRun &run, OracleRun &expected) {
-  const std::string set = runner_.setName(seed);
+bool CompiledRun::expectedOf(const std::string &set, const ProgramRun &run, OracleRun &expected) {
   bool good = true;
   if (interpret_)
     runner_.host.progress("interpreting " + set);
@@ -145,12 +148,12 @@ bool CompiledRun::expectedOf(uint64_t seed, const ProgramRun &run, OracleRun &ex
                      narrow_);
     good = check.run(run.inputs, run.transfers, set, expected);
   } else if (interpret_) {
-    good = interpretModule(oracle(), run.inputs, expected, runner_.diagnostics());
+    good = interpretGraph(oracle(), run.inputs, expected, runner_.diagnostics());
   } else if (against_) {
     ProgramRun theirs;
     theirs.inputs = run.inputs;
     llvm::Optional<Watch> watch;
-    if (Graph &graph = other_->module().graph(); !graph.states.empty()) {
+    if (Graph &graph = graphOfRun(other_->module(), tokens_); !graph.states.empty()) {
       watch.emplace(graph, symbolValues(graph, run.inputs));
       writeStates(*watch, theirs);
     }
@@ -162,22 +165,34 @@ bool CompiledRun::expectedOf(uint64_t seed, const ProgramRun &run, OracleRun &ex
   return good || runner_.fail(Failed);
 }
 
-bool CompiledRun::runOn(uint64_t seed) {
-  const bool first = seed == runner_.seeds().front();
-  Graph &graph = module().graph();
+bool CompiledRun::runOn(uint64_t seed, int64_t tokens) {
+  const bool first = std::exchange(first_, false);
+  std::string set = runner_.setName(seed);
+  tokens_ = tokens;
   ProgramRun run;
-  if (!runner_.inputsFor(graph, seed, run.inputs))
+  if (tokens == 0 && !tokensOfRuns(module()).empty()) { // as many as the data has
+    Graph &most = module().graph();
+    if (!runner_.inputsFor(most, seed, run.inputs))
+      return false;
+    tokens_ = symbolValues(most, run.inputs)[tokensOf(most).symbol().str()];
+  }
+  Graph &graph = graphOfRun(module(), tokens_);
+  if (const std::string title = runTitle(graph); !title.empty())
+    set += ", the graph for " + title;
+  if (!runner_.inputsFor(graph, seed, run.inputs, tokens_))
     return false;
   const SymbolValues symbols = symbolValues(graph, run.inputs);
   if ((groups() || !graph.states.empty()) && (!watch_ || watchedFor_ != symbols)) {
     watch_.reset();
     watch_.emplace(graph, symbols);
     watchedFor_ = symbols;
+    if (other_ && !against_ && groups())
+      common_.emplace(graph, oracle());
   }
   if (watch_)
     writeStates(*watch_, run);
   OracleRun expected;
-  if (!expectedOf(seed, run, expected))
+  if (!expectedOf(set, run, expected))
     return false;
 
   if (first) {
@@ -185,7 +200,7 @@ bool CompiledRun::runOn(uint64_t seed) {
     run.warmup = 1;
     run.budgetMilliseconds = kTimedMilliseconds;
   }
-  runner_.host.progress("running " + runner_.setName(seed));
+  runner_.host.progress("running " + set);
   if (!runCarried(program_, watch_ ? watch_.getPointer() : nullptr, run))
     return runner_.fail(Failed);
   for (double ns : run.nanoseconds)
@@ -197,12 +212,13 @@ bool CompiledRun::runOn(uint64_t seed) {
   // With groups compared, whole runs are held against the data set alone.
   if (!groups() || first) {
     OutputCheck check{graph, seed, with_, expected};
+    check.set = set;
     check.interpreted = interpret_ && !against_;
     check.measure = [&](OracleRun &own) {
       if (!narrow_)
         return;
       runner_.host.progress("interpreting in fp64");
-      if (own.outputs.empty() && !interpretModule(oracle(), run.inputs, own, runner_.diagnostics()))
+      if (own.outputs.empty() && !interpretGraph(oracle(), run.inputs, own, runner_.diagnostics()))
         return;
       interpretWide(oracle(), run.inputs, own);
     };

@@ -6,6 +6,7 @@
 #include "compiler/NativeTarget.h"
 #include "compiler/Npy.h"
 #include "compiler/OptionForms.h"
+#include "ir/Entries.h"
 #include "ir/Names.h"
 #include "passes/QuantizedIo.h"
 #include "tools/CalibrationSet.h"
@@ -71,8 +72,11 @@ std::string Runner::setName(uint64_t seed) const {
   return seed ? "seed " + std::to_string(seed) : "data";
 }
 
-bool Runner::inputsFor(Graph &graph, uint64_t seed, std::vector<Tensor> &inputs) {
-  return graphInputs(graph, compiler.inputs(), data.inputs, seed, inputs, diagnostics()) ||
+bool Runner::inputsFor(Graph &graph, uint64_t seed, std::vector<Tensor> &inputs, int64_t tokens) {
+  SymbolValues symbols;
+  if (const Dim count = tokens ? tokensOf(graph) : Dim(); count && count.isSymbol())
+    symbols[count.symbol().str()] = tokens;
+  return graphInputs(graph, compiler.inputs(), data.inputs, seed, inputs, diagnostics(), symbols) ||
          fail(Failed);
 }
 
@@ -170,7 +174,7 @@ void Runner::checkOutputs(const OutputCheck &asked, llvm::ArrayRef<Tensor> actua
   OracleRun own;
   for (size_t i = 0; i < actual.size(); ++i) {
     TensorCheck c = checkOutput(asked, own, i, actual[i]);
-    c.set = setName(asked.seed);
+    c.set = asked.set.empty() ? setName(asked.seed) : asked.set;
     report.outputCoverage.add(c);
     if (first)
       report.outputs.push_back(std::move(c));
@@ -282,7 +286,7 @@ bool Runner::runOnInterpreter() {
       keeping.keep = [](llvm::StringRef) { return true; };
     else if (groups)
       keeping.keep = [&](llvm::StringRef name) { return common->isInB(name); };
-    if (!interpretModule(module, inputs, mine, diagnostics(), keeping))
+    if (!interpretGraph(module.graph(), inputs, mine, diagnostics(), keeping))
       return fail(Failed);
     report.milliseconds.push_back(mine.milliseconds);
     if (report.outputs.empty()) {
@@ -290,9 +294,10 @@ bool Runner::runOnInterpreter() {
       if (!options.data.saveAll.empty() && !saveEveryTensor(mine, inputs))
         return fail(Failed);
     }
-    const bool ok = !other   ? true
-                    : groups ? checkGroups(*common, *other, inputs, mine, seed, theirs)
-                             : interpretModule(other->module(), inputs, theirs, diagnostics());
+    const bool ok = !other ? true
+                    : groups
+                        ? checkGroups(*common, *other, inputs, mine, seed, theirs)
+                        : interpretGraph(other->module().graph(), inputs, theirs, diagnostics());
     if (!ok)
       return fail(Failed);
     OutputCheck check{module.graph(), seed,
@@ -301,7 +306,7 @@ bool Runner::runOnInterpreter() {
     check.measure = [&](OracleRun &own) {
       own.outputs = mine.outputs;
       if (narrow)
-        interpretWide(module, inputs, own);
+        interpretWide(module.graph(), inputs, own);
     };
     checkOutputs(check, mine.outputs);
   }
@@ -363,7 +368,7 @@ bool Runner::checkGroups(const CommonNames &common, Compiler &other, llvm::Array
       mine.values.erase(common.inB(name).str());
       return &fed;
     };
-  return interpretModule(other.module(), inputs, theirs, diagnostics(), watching);
+  return interpretGraph(other.module().graph(), inputs, theirs, diagnostics(), watching);
 }
 
 bool Runner::run() {

@@ -23,6 +23,8 @@ struct OutputCheck {
   OracleRun &expected;
   /// Whether `expected` is the interpreter's in the model's types, so that fp64 is the judge.
   bool interpreted = false;
+  /// The name of what was run, where the seed's does not say all.
+  std::string set = {};
   /// Fills in what the network gives in its own types and in fp64, where its own rounding counts.
   std::function<void(OracleRun &)> measure = {};
 };
@@ -56,7 +58,8 @@ struct Runner {
   /// 0 for the data set (or no data at all: seed 1), then the seeds of --check=groups.
   std::vector<uint64_t> seeds() const;
   std::string setName(uint64_t seed) const;
-  bool inputsFor(Graph &graph, uint64_t seed, std::vector<Tensor> &inputs);
+  /// `tokens`: of a decoder's run, where its module has entries; 0: as the data has it.
+  bool inputsFor(Graph &graph, uint64_t seed, std::vector<Tensor> &inputs, int64_t tokens = 0);
   /// Compares outputs with the data's files, or else with what is expected where that has any.
   void checkOutputs(const OutputCheck &check, llvm::ArrayRef<Tensor> actual);
   /// Counts a check, and keeps the worst check of each group value.

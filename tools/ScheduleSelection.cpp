@@ -13,8 +13,8 @@ bool scheduleChoices(ToolHost &host, Compiler &compiler, const Target &target,
   if (code.search != "exhaustive")
     return true;
   auto tuning = std::make_shared<Tuning>();
-  TuningReport report;
-  if (!Tuner(host, compiler, target, code, out, {}).measure(data, *tuning, report))
+  TuningReports reports;
+  if (!tuneRuns(host, compiler, target, code, out, {}, data, *tuning, reports))
     return false;
   out.tuning = std::move(tuning);
   return true;

@@ -7,6 +7,7 @@
 #include "codegen/emit/EmbeddedRuntime.h"
 #include "codegen/memory/Plan.h"
 #include "compiler/CodeOptions.h"
+#include "ir/Entries.h"
 #include "tools/MemoryImage.h"
 #include "tools/Oracle.h"
 #include "tools/Program.h"
@@ -112,6 +113,8 @@ bool Tuner::begin() {
     diagnostics().error(folder_.whyNot());
     return false;
   }
+  if (settings_.tokens > 0)
+    takeGraph();
   grouped_ = compiler_.module().clone();
   const bool ok = collect(false,
                           [&](const ChainOffer &offer) {
@@ -122,6 +125,21 @@ bool Tuner::begin() {
   if (ok && forms_.empty())
     diagnostics().error("the model has nothing to measure");
   return ok && !forms_.empty();
+}
+
+/// Goes on with the graph of the settings' tokens alone: as many of them as it takes, behind caches
+/// that are half full.
+void Tuner::takeGraph() {
+  Graph &graph = graphOfRun(compiler_.module(), settings_.tokens);
+  if (const Dim count = tokensOf(graph); count.isSymbol())
+    extents_[count.symbol().str()] = count.upper();
+  for (const State &s : graph.states)
+    if (s.appendAxis >= 0) {
+      const Dim length = graph.body().argument(s.input)->type().dim(unsigned(s.appendAxis));
+      if (length.isSymbol())
+        extents_[length.symbol().str()] = length.upper() / 2;
+    }
+  compiler_.exchange(aloneForRun(compiler_.module(), settings_.tokens));
 }
 
 bool Tuner::collect(bool otherwise, const TakeChain &takeChain) {
@@ -278,7 +296,7 @@ bool Tuner::run(const TunerProgram &program, const std::string &name, llvm::Arra
   Graph &graph = compiler_.module().graph();
   std::vector<Tensor> inputs;
   const bool given = llvm::any_of(data, [](const Tensor &t) { return !t.isNull(); });
-  if (!graphInputs(graph, compiler_.inputs(), data, given ? 0 : 1, inputs, diagnostics()))
+  if (!graphInputs(graph, compiler_.inputs(), data, given ? 0 : 1, inputs, diagnostics(), extents_))
     return false;
   const SymbolValues symbols = symbolValues(graph, inputs);
   std::string bytes;
@@ -419,6 +437,36 @@ bool Tuner::measure(llvm::ArrayRef<Tensor> data, Tuning &tuning, TuningReport &r
   tuning.target = target_.name;
   tuning.device = report.device;
   compiler_.exchange(std::move(grouped_));
+  return true;
+}
+
+bool tuneRuns(ToolHost &host, Compiler &compiler, const Target &target, const CodeOptions &code,
+              const ScheduleOptions &options, const TunerSettings &settings,
+              llvm::ArrayRef<Tensor> data, Tuning &tuning, TuningReports &reports) {
+  std::vector<int64_t> runs;
+  std::unique_ptr<Module> whole;
+  if (!tokensOfRuns(compiler.module()).empty() && compiler.module().stage != Stage::Scheduled) {
+    if (!compiler.groupFor(target))
+      return false;
+    runs = tokensOfRuns(compiler.module());
+    whole = compiler.module().clone();
+  }
+  if (runs.empty()) {
+    reports.emplace_back();
+    return Tuner(host, compiler, target, code, options, settings)
+        .measure(data, tuning, reports.back().second);
+  }
+  TunerSettings own = settings;
+  own.seconds /= double(runs.size());
+  for (const int64_t tokens : runs) {
+    own.tokens = tokens;
+    reports.emplace_back(runTitle(graphOfRun(*whole, tokens)), TuningReport());
+    const bool ok = Tuner(host, compiler, target, code, options, own)
+                        .measure(data, tuning, reports.back().second);
+    compiler.exchange(whole->clone());
+    if (!ok)
+      return false;
+  }
   return true;
 }
 

@@ -14,6 +14,7 @@ struct TunerSettings {
   unsigned candidates = 8; // of each form
   unsigned jobs = 0;       // compilers at a time; 0: as many as the machine has processors
   double seconds = 10;
+  int64_t tokens = 0; // of a decoder's run, whose graph is measured; 0: there is one graph
 };
 
 class Tuner {
@@ -22,7 +23,8 @@ public:
   Tuner(ToolHost &host, Compiler &compiler, const Target &target, const CodeOptions &code,
         const ScheduleOptions &options, const TunerSettings &settings);
 
-  /// Builds and measures here. The module is left as grouped for the target.
+  /// Builds and measures here. The module is left as grouped for the target, with the graph that
+  /// was measured.
   bool measure(llvm::ArrayRef<Tensor> data, Tuning &tuning, TuningReport &report);
   /// Writes the program `path`, and files of weights beside it where they are large; `output` is
   /// where that writes when it is not told.
@@ -39,6 +41,7 @@ private:
   using TakeChain = std::function<bool(const ChainOffer &)>;
   bool check();
   bool begin();
+  void takeGraph();
   /// Adds the forms that are met with these chains, and their candidates.
   bool collect(bool otherwise, const TakeChain &takeChain);
   /// Schedules a copy of the grouped module with `pick`, which gives the candidate of a form, and
@@ -60,8 +63,18 @@ private:
   TunerSettings settings_;
   TemporaryFolder folder_;
   std::unique_ptr<Module> grouped_;
+  SymbolValues extents_;                   // of the runs that are measured, where settings say them
   std::map<std::string, Collected> forms_; // by key
   std::vector<ChainOffer> chains_;
 };
+
+/// Reports with words for the graph that each is of; none where a module has but one.
+using TuningReports = std::vector<std::pair<std::string, TuningReport>>;
+
+/// Measures a decoder's graphs one after another, in the time that is given for all, or the only
+/// one of another module. The module is left as grouped for the target.
+bool tuneRuns(ToolHost &host, Compiler &compiler, const Target &target, const CodeOptions &code,
+              const ScheduleOptions &options, const TunerSettings &settings,
+              llvm::ArrayRef<Tensor> data, Tuning &tuning, TuningReports &reports);
 
 } // namespace tenon

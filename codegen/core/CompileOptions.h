@@ -49,12 +49,12 @@ struct CompiledFile {
   std::string take();
 };
 
-/// What is known of one step once it is written (CUDA).
+/// What is known of one step once it is written.
 struct StepSummary {
-  std::string level; // "sm_90a"
+  std::string level; // "sm_90a", "sm_90a_rows8" where that is an entry's
   int step = 0;
   double estimatedMicroseconds = 0;
-  /// The configuration and functors whose names the instance of its kernel carries.
+  /// CUDA: the configuration and functors whose names the instance of its kernel carries.
   std::vector<std::string> types;
 };
 
@@ -74,7 +74,7 @@ struct CompileSummary {
   double estimatedMicroseconds = 0;
   double megahertz = 0; // microcontrollers: the clock of the estimate
   std::string weightsMode;
-  std::vector<StepSummary> steps;   // CUDA only
+  std::vector<StepSummary> steps;
   std::vector<WeightPiece> weights; // CUDA only
 };
 

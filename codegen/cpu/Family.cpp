@@ -27,7 +27,7 @@ void setTraits(llvm::ArrayRef<const TargetLevel *> levels, TargetTraits &traits)
 
 constexpr FamilyFacts facts() {
   FamilyFacts f;
-  f.text = true;
+  f.text = f.entries = true;
   return f;
 }
 

@@ -4,6 +4,7 @@
 
 #include "codegen/core/Tactic.h"
 #include "codegen/memory/Alignment.h"
+#include "codegen/memory/WeightImage.h"
 
 namespace tenon {
 
@@ -37,5 +38,12 @@ struct ScheduledGraph {
 /// a group has none, or one that does not fit it: all such groups are reported.
 std::unique_ptr<ScheduledGraph> openScheduled(Graph &graph, const TargetLevel &level,
                                               Diagnostics &diagnostics);
+
+/// The same for all graphs of a scheduled module, of so many levels, in their order. Their
+/// constants move into `weights`, which has each content once, and what entries carry lies where
+/// the first graph has it. Empty after an error.
+std::vector<std::unique_ptr<ScheduledGraph>>
+openAllScheduled(Module &module, llvm::ArrayRef<const TargetLevel *> levels, WeightImage &weights,
+                 Diagnostics &diagnostics);
 
 } // namespace tenon

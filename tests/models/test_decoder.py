@@ -159,10 +159,20 @@ class Generated(DecoderTest):
         super().setUpClass()
         cls.programs = {logits: cls.built(logits) for logits in ("last", "all")}
 
+    SUFFIX, ENTRIES = ".cpp", r"<= (\d+)\) return run_rows"
+
     @classmethod
     def built(cls, logits):
-        source = cls.folder / f"{logits}.cpp"
-        compile_model(cls.model, source, f"--decoder={CAPACITY},logits={logits}")
+        source = cls.folder / f"{logits}{cls.SUFFIX}"
+        return cls.shared_library(cls.compiled(cls.model, source, f"--decoder={CAPACITY},logits={logits}"))
+
+    @classmethod
+    def compiled(cls, model, source, *words):
+        compile_model(model, source, *words)
+        return source
+
+    @classmethod
+    def shared_library(cls, source):
         return build_library(source, "-O1")
 
     def program(self, logits):
@@ -184,6 +194,26 @@ class Generated(DecoderTest):
                 self.assertEqual(code, OK)
                 self.close(found, expected[len(tokens) - rows :])
             self.assertEqual(program.length(), reference.length)
+
+    def test_entries(self):
+        """The graph that a run takes says its tokens alone: with all rows of logits, one by one and in runs of every
+        size, caches and logits are the same. `prefill` adds one more graph, for all of the prompt."""
+        source = self.compiled(self.model, self.folder / f"prefill{self.SUFFIX}", f"--decoder={CAPACITY},prefill=24,logits=all")
+        text = source.read_text()
+        self.assertEqual([int(most) for most in re.findall(self.ENTRIES, text, re.M)], [1, 8, 16])
+        program = Program(self.shared_library(source), "prefill")
+        self.addCleanup(program.close)
+        session = self.session
+        for sizes in ((21, 1, 1, 8, 1), (1, 2, 7, 8, 9, 1, 4), (16, 17)):
+            reference, at = Reference(session, CONFIG.head_size), 0
+            self.assertEqual(program.set_length(0), OK)
+            for size in sizes:
+                tokens = [(7 * i + at) % VOCABULARY for i in range(size)]
+                expected = reference.run(tokens)
+                code, found = program.tokens(tokens, size)
+                self.assertEqual(code, OK)
+                self.close(found, expected)
+                at += size
 
     def test_rows_across_pieces(self):
         program, reference = self.program("all"), Reference(self.session, CONFIG.head_size)
@@ -270,6 +300,54 @@ class Generated(DecoderTest):
             self.assertEqual(program.tokens(self.prompt, 0)[0], OK)
             runs.append(program.generate(8, temperature=1.0, seed=3))
         self.assertEqual(runs[0], runs[1])
+
+
+class Commands(DecoderTest):
+    """Other commands of a module with entries: each graph is run, and says which it is."""
+
+    GRAPHS = ["1 token (rows1)", "up to 8 tokens (rows8)", "up to 16 tokens"]
+
+    def command(self, *words):
+        answer = tenon(*words, f"--decoder={CAPACITY}", "--target=cpu:native")
+        self.assertEqual(answer.status, 0, answer.errors)
+        return answer
+
+    def test_run(self):
+        answer = self.command("run", self.model, "--check=groups", "--seeds=1")
+        self.assertIn("in 3 sets of inputs\nPASS\n", answer.output)
+
+    def test_bench(self):
+        report = self.command("bench", self.model, "--seconds=0.05", "--profile", "--json").document
+        self.assertEqual([report["graph"], *(run["graph"] for run in report["runs_of_tokens"])], self.GRAPHS)
+        self.assertTrue(all(run["median_ms"] > 0 for run in report["runs_of_tokens"]))
+
+    def test_tune(self):
+        report = self.command("tune", self.model, "-o", self.folder / "net.tuning", "--seconds=0.3", "--candidates=1",
+                              "--json").document  # fmt: skip
+        self.assertEqual([run["graph"] for run in report["runs"]], self.GRAPHS)
+        self.assertTrue(all(form["candidates"][0]["measured_us"] > 0 for run in report["runs"] for form in run["forms"]))
+        answer = tenon("compile", self.model, "-o", self.folder / "tuned.cpp", f"--decoder={CAPACITY}",
+                       "--target=cpu:native", f"--tuning={self.folder / 'net.tuning'}")  # fmt: skip
+        self.assertEqual((answer.status, answer.errors), (0, ""))
+
+    def test_inspect(self):
+        text = self.command("inspect", self.model).output
+        for graph in self.GRAPHS:
+            self.assertIn(f"runs of {graph}\n", text)
+        report = self.command("inspect", self.model, "--format=json").document
+        self.assertEqual([variant["runs"] for variant in report["variants"]], [self.GRAPHS[i] for i in (2, 0, 1)])
+
+    def test_chosen_lengths(self):
+        """Where nobody says lengths of prompts, the maximum does; the summary says what they cost, and weights are
+        there once."""
+        for words, lengths in ((f"{CAPACITY}", []), ("64", [32]), ("300", [128]), ("2000", [128, 512]), ("5000", [128, 1024]),
+                               ("5000,logits=all", [128]), ("5000,prefill=none", []), ("5000,prefill=77", [77])):  # fmt: skip
+            source = self.folder / "chosen.cpp"
+            answer = tenon("compile", self.model, "-o", source, f"--decoder={words}", "--target=cpu:native", "--json")
+            decoder = answer.document["summary"]["decoder"]
+            self.assertEqual(decoder["prefill"], lengths)
+            self.assertEqual([run["tokens"] for run in decoder["runs"]], [1, 8, 16, *lengths])
+            self.assertEqual({run["copied_weight_bytes"] for run in decoder["runs"]}, {0})
 
 
 FEATURES = 4
@@ -401,11 +479,7 @@ class OnCuda(Generated):
     TENON_CUDA_TARGET names, such as cuda:sm_90a."""
 
     GPU = os.environ.get("TENON_CUDA_TARGET", "")
-
-    @classmethod
-    def built(cls, logits):
-        source = cls.folder / f"{logits}.cu"
-        return cls.shared_library(cls.compiled(cls.model, source, f"--decoder={CAPACITY},logits={logits}"))
+    SUFFIX, ENTRIES = ".cu", r"^ +\{\d+, 1, (\d+), \{"
 
     @classmethod
     def compiled(cls, model, source, *words):
@@ -415,15 +489,18 @@ class OnCuda(Generated):
 
     @classmethod
     def shared_library(cls, source):
+        return cls.build(source, source.with_suffix(".so"), "-shared")
+
+    @classmethod
+    def build(cls, source, out, *words):
         target, nvcc = cls.GPU or "cuda:sm_80", "nvcc" if cls.GPU else str(ROOT / "tests/tools/emulated-nvcc")
         arch = target.partition("sm_")[2]
-        words = [nvcc, "-std=c++17", "-O1", "-shared", *(["-Xcompiler=-fPIC"] if cls.GPU else ["-fPIC"]),
-                 "-gencode", f"arch=compute_{arch},code=sm_{arch}", f"-I{source.parent}", source, "-o",
-                 source.with_suffix(".so")]  # fmt: skip
+        words = [nvcc, "-std=c++17", "-O1", *(["-Xcompiler=-fPIC"] if cls.GPU else ["-fPIC"]), "-gencode",
+                 f"arch=compute_{arch},code=sm_{arch}", f"-I{source.parent}", source, *words, "-o", out]  # fmt: skip
         done = subprocess.run([str(word) for word in words], capture_output=True, text=True)
         if done.returncode:
             raise AssertionError(done.stderr[-2000:])
-        return source.with_suffix(".so")
+        return out
 
     if not GPU:  # hundreds of runs take minutes there
         test_sampled = None
@@ -443,26 +520,6 @@ class OnCuda(Generated):
                 answers.append(program.generate(15, seed=5, **words))
                 answers[-1] += (program.length(), program.generate(2, seed=6))
             self.assertEqual(*answers)
-
-    def test_entries(self):
-        """The graph that a run takes says its tokens alone: with all rows of logits, one by one and in runs of every
-        size, caches and logits are the same. `prefill` adds one more graph, for all of the prompt."""
-        source = self.compiled(self.model, self.folder / "prefill.cu", f"--decoder={CAPACITY},prefill=24,logits=all")
-        text = source.read_text()
-        self.assertEqual([int(most) for most in re.findall(r"^ +\{\d+, 1, (\d+), \{", text, re.M)], [1, 8, 16])
-        program = Program(self.shared_library(source), "prefill")
-        self.addCleanup(program.close)
-        session = self.session
-        for sizes in ((21, 1, 1, 8, 1), (1, 2, 7, 8, 9, 1, 4), (16, 17)):
-            reference, at = Reference(session, CONFIG.head_size), 0
-            self.assertEqual(program.set_length(0), OK)
-            for size in sizes:
-                tokens = [(7 * i + at) % VOCABULARY for i in range(size)]
-                expected = reference.run(tokens)
-                code, found = program.tokens(tokens, size)
-                self.assertEqual(code, OK)
-                self.close(found, expected)
-                at += size
 
     def test_stopped_at_once(self):
         program, reference = self.program("last"), Reference(self.session, CONFIG.head_size)
@@ -506,6 +563,14 @@ class HalfOnCuda(DecoderTest):
         expected = again.run([9])
         code, found = program.tokens([9], 1)
         np.testing.assert_allclose(found[0].astype(np.float32), expected[-1], atol=0.02 * np.abs(expected).max())
+
+    def test_captured(self):
+        """Runs that the caller captures once and replays (captured_steps.cpp)."""
+        model = build(self.folder / "half.onnx", TensorProto.FLOAT16)
+        source, driver = self.folder / "llm.cu", ROOT / "tests/models/captured_steps.cpp"
+        OnCuda.compiled(model, source, f"--decoder={CAPACITY},logits=all")
+        done = subprocess.run([OnCuda.build(source, self.folder / "captured", driver)], stdout=subprocess.PIPE, text=True)
+        self.assertEqual((done.returncode, done.stdout), (0, "ok\n"))
 
     def test_greedy(self):
         """What is generated are the tokens that the same program gives the largest logits."""

@@ -4,26 +4,27 @@
 
 #include "codegen/core/TargetFamily.h"
 #include "codegen/cpu/program/EntryPoints.h"
+#include "codegen/cpu/program/GraphText.h"
 #include "codegen/emit/Amalgamate.h"
 #include "codegen/emit/CppHeader.h"
 #include "codegen/emit/DecoderText.h"
 #include "codegen/emit/Header.h"
-#include "codegen/emit/StepWriter.h"
 #include "codegen/emit/TextTables.h"
-#include "codegen/memory/Packing.h"
 #include "codegen/memory/Pools.h"
-#include "codegen/memory/Scheduled.h"
 #include "ir/BornExtents.h"
+#include "ir/Entries.h"
 
 namespace tenon {
 namespace {
 
 class CppProgram {
 public:
-  CppProgram(Module &module, const ScheduledGraph &scheduled, const Target &target,
-             const CompileOptions &options, CompileSummary &summary, Diagnostics &diagnostics)
-      : module_(module), scheduled_(scheduled), target_(target), options_(options),
-        summary_(summary), diagnostics_(diagnostics), dims_(module),
+  /// `weights`: null where the only graph's plan says where they stand.
+  CppProgram(Module &module, std::vector<std::unique_ptr<ScheduledGraph>> scheduled,
+             const WeightImage *weights, const Target &target, const CompileOptions &options,
+             CompileSummary &summary, Diagnostics &diagnostics)
+      : module_(module), weights_(weights), target_(target), options_(options), summary_(summary),
+        diagnostics_(diagnostics), dims_(module), graphs_(textsOf(std::move(scheduled))),
         info_(describeInterface(graph_, options)) {}
 
   bool write(std::vector<CompiledFile> &files) {
@@ -38,18 +39,13 @@ public:
       return false;
     }
     steps();
-    summary_.kernels = int(stepTexts_.size());
-    summary_.weightBytes = plan_.weightBytes;
-    summary_.arenaBytes = plan_.arenaBytes;
-    summary_.boundBytes = plan_.boundBytes;
-    summary_.scratchBytes = plan_.scratchBytes;
-    summary_.stateBytes = plan_.stateBytes;
-    summary_.textBytes = spellsText(graph_) ? options_.textBytes : 0;
-    const bool inlined = options_.weights == CompileOptions::Inline || !hosted_ ||
-                         (options_.weights == CompileOptions::Auto && plan_.weightBytes <= 1 << 20);
+    summarize();
+    const bool inlined =
+        options_.weights == CompileOptions::Inline || !hosted_ ||
+        (options_.weights == CompileOptions::Auto && summary_.weightBytes <= 1 << 20);
     const bool incbin = options_.weights == CompileOptions::Incbin;
     summary_.weightsMode = inlined ? "inline" : incbin ? "incbin" : "file";
-    std::string bytes = weightBytes(plan_);
+    std::string bytes = weights_ ? weights_->bytes() : weightBytes(plan_);
     if (!inlined && !incbin && !bytes.empty())
       info_.weightsFile = options_.stem + ".weights";
 
@@ -107,6 +103,34 @@ public:
   }
 
 private:
+  /// As text, the first one first.
+  std::vector<std::unique_ptr<GraphText>>
+  textsOf(std::vector<std::unique_ptr<ScheduledGraph>> scheduled) {
+    const bool alone = scheduled.size() == 1;
+    std::vector<std::unique_ptr<GraphText>> texts;
+    for (auto &s : scheduled) {
+      const std::string entry = isEntry(s->graph) ? s->graph.name : "";
+      texts.push_back(
+          std::make_unique<GraphText>(std::move(s), dims_, table_, entry, /*lifetimes=*/alone));
+    }
+    return texts;
+  }
+  const GraphText &first() const { return *graphs_.front(); }
+
+  void summarize() {
+    summary_.kernels = int(stepTexts_.size());
+    summary_.weightBytes = weights_ ? int64_t(weights_->size()) : plan_.weightBytes;
+    summary_.stateBytes = plan_.stateBytes;
+    // All run in the same memory.
+    for (const auto &g : graphs_) {
+      summary_.arenaBytes = std::max(summary_.arenaBytes, g->plan().arenaBytes);
+      summary_.boundBytes = std::max(summary_.boundBytes, g->plan().boundBytes);
+      summary_.scratchBytes = std::max(summary_.scratchBytes, g->plan().scratchBytes);
+      if (spellsText(g->graph()))
+        summary_.textBytes = options_.textBytes;
+    }
+  }
+
   std::string contents() const {
     FileContents c;
     c.interfaceFile = options_.stem + ".h";
@@ -116,7 +140,7 @@ private:
                                                   : "in " + options_.stem + ".weights");
     c.memory = memoryText(summary_);
     for (const Step &s : plan_.steps)
-      c.steps.push_back(contentsLine(s, names_[size_t(s.number)]));
+      c.steps.push_back(contentsLine(s, first().name(s)));
     return contentsComment(c);
   }
 
@@ -170,16 +194,29 @@ private:
       for (const Port &port : *ports)
         if (port.quantization)
           includes_.insert("cpu/quantized_io.h");
-    for (const Step &step : plan_.steps) {
-      if (step.op->is(Op::Loop))
-        includes_.insert("cpu/repeat.h");
-      const Choice *choice = scheduled_.choice(step);
-      if (!choice)
-        continue;
-      summary_.estimatedMicroseconds += choice->price().microseconds;
-      StepWriter writer(plan_, step, dims_, level_, names_[step.number], &placeNames_, &declared_);
-      choice->emit(writer);
-      declared_.insert(writer.declared().begin(), writer.declared().end());
+    for (const auto &g : graphs_)
+      for (const Step &step : g->plan().steps) {
+        if (step.op->is(Op::Loop))
+          includes_.insert("cpu/repeat.h");
+        if (const Choice *choice = g->choice(step)) {
+          StepSummary summary;
+          summary.level = level_.name.str() + (g->entry().empty() ? "" : "_" + g->entry());
+          summary.step = step.number;
+          summary.estimatedMicroseconds = choice->price().microseconds;
+          if (g->entry().empty())
+            summary_.estimatedMicroseconds += summary.estimatedMicroseconds;
+          summary_.steps.push_back(std::move(summary));
+          g->setFunction(step, section(*g, step, *choice));
+        }
+      }
+  }
+
+  /// Writes a step unless another graph has the same; what it is called.
+  std::string section(const GraphText &g, const Step &step, const Choice &choice) {
+    const std::string &label = g.name(step);
+    for (const std::string &name : {label, label + "_" + g.entry()}) {
+      StepWriter writer(g.plan(), step, dims_, level_, name, &g.placeNames(), &declared_);
+      choice.emit(writer);
       includes_.insert(writer.includes().begin(), writer.includes().end());
       userIncludes_.insert(writer.userIncludes().begin(), writer.userIncludes().end());
       SourceWriter w;
@@ -187,114 +224,19 @@ private:
       w.raw(writer.declarations().take());
       // One frame of the stack at a time, and a symbol for each layer.
       const bool apart = !hosted_;
-      w.open((apart ? "TENON_APART static void " : "static void ") + writer.name() +
-             "(const frame &f)");
+      w.open((apart ? "TENON_APART static void " : "static void ") + name + "(const frame &f)");
       w.lines(writer.code().text());
       w.close();
-      stepTexts_.push_back(w.take());
-    }
-  }
-
-  std::string bytesExpression(Value *v) const {
-    const Type t = v->type();
-    if (bitWidth(t.element()) < 8)
-      return "size_t(" + dims_.value(t.elements()) + " + " +
-             std::to_string(8 / bitWidth(t.element()) - 1) + ") / " +
-             std::to_string(8 / bitWidth(t.element()));
-    const int64_t width = bitWidth(t.element()) / 8;
-    const Dim n = t.elements();
-    return n.isConstant() ? std::to_string(n.constant() * width)
-                          : "size_t(" + dims_.value(n) + ") * " + std::to_string(width);
-  }
-  void copy(SourceWriter &w, Value *to, Value *from, const std::string &plus = "") const {
-    auto start = [&](Value *v, bool constant) {
-      return bitWidth(v->type().element()) >= 8
-                 ? places_.pointer(v, constant)
-                 : places_.pointer(v, "unsigned char", constant, v->type().context().dim(0));
-    };
-    w.line("memcpy(" + start(to, false) + plus + ", " + start(from, true) + ", " +
-           bytesExpression(from) + ");");
-  }
-
-  /// The calls of a region's steps in order.
-  void calls(SourceWriter &w, Region &r) {
-    for (Operation &op : r)
-      switch (op.kind()) {
-      case Op::Group: {
-        const int n = stepOf(op);
-        hook(w, "before", n);
-        w.line("f.step(" + std::to_string(n) + ", " + names_[n] + ");");
-        hook(w, "after", n);
-        break;
+      const auto [it, fresh] = sections_.emplace(name, w.text());
+      if (!fresh && it->second != w.text())
+        continue;
+      if (fresh) {
+        stepTexts_.push_back(w.take());
+        declared_.insert(writer.declared().begin(), writer.declared().end());
       }
-      case Op::If: branch(w, op); break;
-      case Op::Loop: loop(w, op); break;
-      default: break;
-      }
-  }
-  void hook(SourceWriter &w, const char *when, int step) const {
-    if (options_.hooks)
-      w.line("::" + info_.prefix + "_" + when + "_layer(" + std::to_string(step) + ", \"" +
-             stringSafe(describe(plan_.steps[size_t(step)].op->loc())) + "\");");
-  }
-  int stepOf(const Operation &op) const {
-    for (const Step &s : plan_.steps)
-      if (s.op == &op)
-        return s.number;
-    return -1;
-  }
-
-  void branch(SourceWriter &w, Operation &op) {
-    w.comment(describe(op.loc()));
-    for (unsigned k = 0; k < 2; ++k) {
-      if (k == 0)
-        w.open("if (*" + places_.pointer(op.operand(0)) + ")");
-      else
-        w.open("else");
-      calls(w, op.region(k));
-      Operation *yield = op.region(k).terminator();
-      for (unsigned i = 0; i < yield->numOperands(); ++i)
-        copy(w, op.result(i), yield->operand(i));
-      for (const BornExtent &b : bornExtents(op))
-        w.line("f.dims[" + std::to_string(dims_.indexOf(b.symbol.symbol())) +
-               "] = " + dims_.value(b.yielded[k]) + ";");
-      w.close();
+      return name;
     }
-  }
-
-  void loop(SourceWriter &w, Operation &op) {
-    w.comment(describe(op.loc()));
-    const auto carried = unsigned(op.intAttr("carried")), scans = unsigned(op.intAttr("scans"));
-    Region &r = op.region();
-    w.open("");
-    for (unsigned i = 0; i < carried; ++i)
-      copy(w, r.argument(2 + i), op.operand(2 + i));
-    w.line("int64_t count;");
-    const Dim count = scans ? op.dimsAttr("max_trip")[0] : Dim();
-    w.open("const auto trip = [&](int64_t i, bool &going)");
-    w.line("*" + places_.pointer(r.argument(0), false) + " = i;");
-    w.line("*" + places_.pointer(r.argument(1), false) + " = going;");
-    calls(w, r);
-    Operation *yield = r.terminator();
-    w.line("going = *" + places_.pointer(yield->operand(0)) + ";");
-    for (unsigned i = 0; i < carried; ++i)
-      copy(w, r.argument(2 + i), yield->operand(1 + i));
-    for (unsigned i = 0; i < scans; ++i) {
-      Value *element = yield->operand(1 + carried + i);
-      copy(w, op.result(carried + i), element, " + i * " + dims_.value(element->type().elements()));
-    }
-    w.line("return int(rt::ok);");
-    w.close("};");
-    // What is stacked has room for so many.
-    w.line("const int code = rt::repeat(*" + places_.pointer(op.operand(0)) + ", *" +
-           places_.pointer(op.operand(1)) + ", " +
-           (scans ? std::to_string(count.upper()) : "rt::any_number") + ", count, trip);");
-    w.line("if (code != rt::ok) return code;");
-    if (scans && count.isSymbol() && isBorn(graph_, count))
-      w.line("f.dims[" + std::to_string(dims_.indexOf(count.symbol())) + "] = index_t(count);");
-    for (unsigned i = 0; i < carried; ++i)
-      copy(w, op.result(i), r.argument(2 + i));
-    w.close();
+    return label; // not reached: the second name is this graph's own
   }
 
   //===--------------------------------------------------------------------===//
@@ -365,12 +307,16 @@ private:
   }
 
   void texts(SourceWriter &w) {
-    if (plan_.texts.empty())
+    std::map<std::string, const Value *> texts; // of entries once
+    for (const auto &g : graphs_)
+      for (const Value *v : g->plan().texts)
+        texts.insert({g->placeNames().of(v), v});
+    if (texts.empty())
       return;
     w.comment("Constants of text.");
     w.line("namespace at {");
-    for (const Value *v : plan_.texts)
-      writeTextArray(w, llvm::StringRef(placeNames_.of(v)).drop_front(strlen("at::")),
+    for (const auto &[name, v] : texts)
+      writeTextArray(w, llvm::StringRef(name).drop_front(strlen("at::")),
                      storedElements(*v->def()).stringValues());
     w.line("} // namespace at");
     w.line("");
@@ -390,17 +336,32 @@ private:
     return "{needed_" + name + ", " + std::to_string(ports.size()) + "}";
   }
 
-  void table(SourceWriter &w, const std::string &bytes, bool resident) {
-    w.open("static int run_all([[maybe_unused]] const frame &f)");
-    calls(w, graph_.body());
-    for (const State &s : graph_.states) {
-      Value *in = graph_.body().argument(s.input), *out = graph_.returnOp()->operand(s.output);
-      if (plan_[in].buffer != plan_[out].buffer) // else written in place
-        copy(w, in, out);
-    }
-    w.line("return rt::ok;");
+  /// The function that runs the program: the graph of the fewest tokens that takes those of the
+  /// run.
+  void runs(SourceWriter &w) {
+    const std::string hooks = options_.hooks ? info_.prefix : "";
+    const bool alone = graphs_.size() == 1;
+    for (const auto &g : graphs_)
+      g->writeRun(w,
+                  alone                ? "run_all"
+                  : g->entry().empty() ? "run_most"
+                                       : "run_" + g->entry(),
+                  hooks);
+    if (alone)
+      return;
+    const std::string tokens =
+        "f.dims[" + std::to_string(dims_.indexOf(tokensOf(graph_).symbol())) + "]";
+    w.open("static int run_all(const frame &f)");
+    for (const auto &g : llvm::makeArrayRef(graphs_).drop_front())
+      w.line("if (" + tokens + " <= " + std::to_string(tokensOf(g->graph()).upper()) +
+             ") return run_" + g->entry() + "(f);");
+    w.line("return run_most(f);");
     w.close();
     w.line("");
+  }
+
+  void table(SourceWriter &w, const std::string &bytes, bool resident) {
+    runs(w);
     const std::vector<Growth> growths = growthsOf(graph_);
     if (!growths.empty())
       w.raw(advanceFunction(growths, dims_));
@@ -422,10 +383,10 @@ private:
     const bool checked = hosted_;
     const std::string inputs = checked ? neededPorts(w, "inputs", info_.inputs) : "";
     const std::string outputs = checked ? neededPorts(w, "outputs", info_.outputs) : "";
-    w.line("static const rt::program the_program = {run_all, " + std::to_string(plan_.arenaBytes) +
-           ", " + std::to_string(plan_.stateBytes) + ", " + std::to_string(bytes.size()) + ", " +
-           std::to_string(hashBytes(bytes)) + "ull, " + pointer + ", " +
-           (count ? "dim_ranges, " : "nullptr, ") + std::to_string(count) +
+    w.line("static const rt::program the_program = {run_all, " +
+           std::to_string(summary_.arenaBytes) + ", " + std::to_string(plan_.stateBytes) + ", " +
+           std::to_string(bytes.size()) + ", " + std::to_string(hashBytes(bytes)) + "ull, " +
+           pointer + ", " + (count ? "dim_ranges, " : "nullptr, ") + std::to_string(count) +
            (growths.empty() ? ", nullptr" : ", advance") +
            (inputs.empty()
                 ? ""
@@ -446,10 +407,7 @@ private:
   }
 
   Module &module_;
-  const ScheduledGraph &scheduled_;
-  Graph &graph_ = scheduled_.graph;
-  const Plan &plan_ = scheduled_.plan;
-  const TargetLevel &level_ = scheduled_.level;
+  const WeightImage *const weights_;
   const Target &target_;
   const bool hosted_ = target_.family->facts.hosted;
   const CompileOptions &options_;
@@ -457,10 +415,12 @@ private:
   CompileSummary &summary_;
   Diagnostics &diagnostics_;
   DimSpelling dims_;
-  const std::vector<std::string> names_ = stepNames(plan_);
   PlaceTable table_;
-  const PlaceNames placeNames_{graph_, plan_, names_, table_, /*variant=*/"", /*lifetimes=*/true};
-  const Places places_{plan_, dims_, &placeNames_};
+  const std::vector<std::unique_ptr<GraphText>> graphs_;
+  /// The first one.
+  Graph &graph_ = first().graph();
+  const Plan &plan_ = first().plan();
+  const TargetLevel &level_ = first().level();
   const std::vector<Pool> pools_ = poolsOf(module_);
   const std::vector<int64_t> poolUse_ =
       pools_.empty() ? std::vector<int64_t>() : poolUse(plan_, pools_);
@@ -468,6 +428,7 @@ private:
   /// Everything but the interface is in this namespace, runtime included.
   std::string space_ = info_.prefix + "_code";
   std::vector<std::string> stepTexts_;
+  std::map<std::string, std::string> sections_; // by name
   std::set<std::string> includes_, userIncludes_;
   DeclaredTypes declared_;
 };
@@ -476,9 +437,18 @@ private:
 
 bool emitCpp(Module &module, const Target &target, const CompileOptions &options,
              std::vector<CompiledFile> &files, CompileSummary &summary, Diagnostics &diagnostics) {
-  const auto scheduled = openScheduled(module.graph(), *target.levels.front(), diagnostics);
-  return scheduled &&
-         CppProgram(module, *scheduled, target, options, summary, diagnostics).write(files);
+  if (module.graphs.size() == 1) {
+    std::vector<std::unique_ptr<ScheduledGraph>> scheduled(1);
+    scheduled[0] = openScheduled(module.graph(), *target.levels.front(), diagnostics);
+    return scheduled[0] &&
+           CppProgram(module, std::move(scheduled), nullptr, target, options, summary, diagnostics)
+               .write(files);
+  }
+  WeightImage weights;
+  auto scheduled = openAllScheduled(module, target.levels, weights, diagnostics);
+  return !scheduled.empty() &&
+         CppProgram(module, std::move(scheduled), &weights, target, options, summary, diagnostics)
+             .write(files);
 }
 
 } // namespace tenon

@@ -48,7 +48,12 @@ llvm::SmallVector<TileShape, 6> tileShapes(int64_t rows, int64_t columns, unsign
   const auto needed = int64_t(llvm::divideCeil(std::max<int64_t>(columns, 1), width));
   if (rows == 1) {
     // Bound by reading the weights; several sums hide the latency of adding.
-    shapes.push_back({1, int64_t(std::min<int64_t>(needed, registers >= 32 ? 8 : 4)) * width});
+    const int64_t most = std::min<int64_t>(needed, registers >= 32 ? 8 : 4);
+    shapes.push_back({1, most * int64_t(width)});
+    // Fewer are for weights that are packed for several rows elsewhere.
+    for (int64_t vectors : {4, 3, 2, 1})
+      if (vectors < most)
+        shapes.push_back({1, vectors * int64_t(width)});
     return shapes;
   }
   for (int64_t vectors : {2, 3, 4, 1})

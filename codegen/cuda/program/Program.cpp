@@ -11,7 +11,6 @@
 #include "codegen/cuda/program/HostContinuation.h"
 #include "codegen/cuda/program/SharedKernels.h"
 #include "codegen/cuda/program/Variant.h"
-#include "codegen/cuda/program/WeightImage.h"
 #include "codegen/cuda/shared/Common.h"
 #include "codegen/emit/Amalgamate.h"
 #include "codegen/emit/CppHeader.h"
@@ -19,6 +18,7 @@
 #include "codegen/emit/Header.h"
 #include "codegen/emit/StepWriter.h"
 #include "codegen/memory/PlanVerifier.h"
+#include "codegen/memory/WeightImage.h"
 #include "ir/BornExtents.h"
 
 #include <algorithm>
@@ -38,7 +38,7 @@ public:
     for (auto &graph : module_.graphs)
       if (!cuda::kFamily.supports(*graph, diagnostics_) || !checkBranches(*graph, diagnostics_))
         return false;
-    if (!openVariants() || !placesAgree())
+    if (!openVariants())
       return false;
     includes_ = {"cuda/host/host_run.h", "cuda/host/watch.h", "common/scalar.h"};
     if (info_.hasComplex)
@@ -95,48 +95,19 @@ public:
 
 private:
   bool openVariants() {
-    const size_t count = module_.graphs.size(), levels = target_.levels.size();
-    std::vector<std::unique_ptr<ScheduledGraph>> opened(count);
-    for (const size_t i : orderOfWeights(module_, levels)) {
-      opened[i] = openScheduled(*module_.graphs[i], *target_.levels[i % levels], diagnostics_);
-      if (!opened[i] || !verifyPlan(opened[i]->plan, diagnostics_))
+    auto opened = openAllScheduled(module_, target_.levels, *weights_, diagnostics_);
+    const bool lifetimes = opened.size() == 1;
+    for (auto &scheduled : opened) {
+      if (!verifyPlan(scheduled->plan, diagnostics_))
         return false;
-      weights_->merge(opened[i]->plan);
+      variants_.push_back(
+          std::make_unique<Variant>(std::move(scheduled), dims_, placeTable_, lifetimes));
     }
-    for (auto &scheduled : opened)
-      variants_.push_back(std::make_unique<Variant>(std::move(scheduled), dims_, placeTable_,
-                                                    /*lifetimes=*/count == 1));
-    return true;
+    return !variants_.empty();
   }
 
   /// The variant of the first graph for the architecture of variant `i`.
   Variant &firstOf(size_t i) const { return *variants_[i % target_.levels.size()]; }
-
-  /// Entries go on with what the others have carried: it lies at the same places.
-  bool placesAgree() {
-    for (size_t i = target_.levels.size(); i < variants_.size(); ++i) {
-      const Variant &v = *variants_[i], &first = firstOf(i);
-      for (size_t k = 0; k < v.graph.states.size(); ++k) {
-        // Room is for what it becomes: its own length has another bound in each.
-        const auto place = [&](const Variant &of) {
-          const State &s = of.graph.states[k];
-          const Type after = of.graph.returnOp()->operand(s.output)->type();
-          return std::make_pair(
-              of.plan.placements.find(of.graph.body().argument(s.input))->second.at,
-              byteSize(after.element(), after.upperElements()));
-        };
-        const bool same = v.plan.stateBytes == first.plan.stateBytes && place(v) == place(first);
-        if (!same) {
-          diagnostics_.error("entry '" + v.graph.name + "' keeps state '" +
-                             v.graph.inputNames[v.graph.states[k].input] +
-                             "' in another place than graph '" + first.graph.name +
-                             "': a defect of tenon");
-          return false;
-        }
-      }
-    }
-    return true;
-  }
 
   //===--------------------------------------------------------------------===//
   // Steps
@@ -161,6 +132,7 @@ private:
   void steps(Variant &v) {
     const std::vector<std::string> &names = v.names;
     const SharedKernels shared = sharedKernels(v);
+    v.capturable = isCapturable(v);
     for (const Step &step : v.plan.steps) {
       const Choice *choice = v.scheduled->choice(step);
       if (!choice) { // control flow
@@ -232,7 +204,11 @@ private:
       else
         w.comment("A value carried to the next run.");
       w.raw(writer.declarations().take());
-      w.open("template <class V> status " + name + "(const frame &f, issue &to)");
+      const bool live = v.capturable && isLive(v, step, writer.code().text());
+      w.open("template <class V> status " + name + "(const frame &f, issue &" +
+             (live ? "given)" : "to)"));
+      if (live)
+        w.line("cuda::live_issue to(given);");
       w.lines(writer.code().text());
       w.close();
       includes_.insert(writer.includes().begin(), writer.includes().end());
@@ -246,6 +222,34 @@ private:
       return {name, writer.types()};
     }
     return {label, {}}; // not reached: the second name is this variant's own
+  }
+
+  /// The length of the caches of a decoder, in steps' text; empty where there is none.
+  std::string lengthText() const { return info_.decoder ? dims_.value(info_.decoder->length) : ""; }
+
+  /// Whether a run of few tokens may be captured by the caller: what follows from the length of the
+  /// caches are arguments of kernels whose addresses are the context's own.
+  bool isCapturable(const Variant &v) const {
+    if (!info_.decoder || tokensOf(v.graph).upper() > kStepTokens ||
+        growthsOf(module_.graph()).size() != 1 ||
+        HostContinuation(v.plan, v.places, dims_).exists())
+      return false;
+    return llvm::all_of(v.plan.steps, [&](const Step &step) {
+      StepWriter writer(v.plan, step, dims_, v.level, "step");
+      const Choice *choice = v.scheduled->choice(step);
+      if (!choice)
+        return false;
+      choice->emit(writer);
+      return !touchesIo(v.plan, *step.op) || !isLive(v, step, writer.code().text());
+    });
+  }
+  /// Whether the arguments of a step follow from the length, or it writes what is carried.
+  bool isLive(const Variant &v, const Step &step, llvm::StringRef code) const {
+    const auto carried = [&](Value *r) {
+      auto it = v.plan.placements.find(r);
+      return it != v.plan.placements.end() && it->second.home == Home::State;
+    };
+    return code.contains(lengthText()) || !step.op || llvm::any_of(step.op->results(), carried);
   }
 
   static bool touchesIo(const Plan &plan, llvm::ArrayRef<Value *> values) {
@@ -368,7 +372,7 @@ private:
       rows.push_back(std::to_string(e.from) + ", " + std::to_string(e.to));
     const HostContinuation part(v.plan, v.places, dims_);
     const bool draws = info_.decoder && v.isFirst();
-    if (rows.empty() && !part.exists() && !draws && entries.empty())
+    if (rows.empty() && !part.exists() && !draws && entries.empty() && !v.capturable)
       return "";
     std::string row = ", " + std::to_string(v.order.branches()) + ", " +
                       array(w, "cuda::step_edge", "edges_" + v.name(), rows);
@@ -379,13 +383,16 @@ private:
       part.write(w, int(v.rows.size() - v.plan.steps.size()));
       w.close();
     }
-    if (!part.exists() && !draws && entries.empty())
+    if (!part.exists() && !draws && entries.empty() && !v.capturable)
       return row;
     row += part.exists() ? ", finish_" + v.name() + ", " + std::to_string(part.captured())
                          : ", nullptr, 0";
-    if (!draws && entries.empty())
+    if (!draws && entries.empty() && !v.capturable)
       return row;
-    return row + (draws ? ", draw<" + v.level.name.str() + ">" : ", nullptr") + entries;
+    row += (draws ? ", draw<" + v.level.name.str() + ">" : ", nullptr") + entries;
+    return !v.capturable ? row
+                         : row + (entries.empty() ? ", nullptr, 0" : "") + ", begin<" +
+                               v.level.name.str() + ">";
   }
 
   /// The row of a variant in its table; `entries`: what ends it.
@@ -435,6 +442,10 @@ private:
       w.line("return to.launch<V>(cuda::draw_token<" + cppElement(info_.decoder->token).str() +
              ", " + cppElement(info_.decoder->logit).str() + ">(call));");
       w.close().line();
+      w.comment("Begins a run that the caller has captured.");
+      w.open("template <class V> status begin(const cuda::begin_call &call, issue &to)");
+      w.line("return to.launch<V>(cuda::begin_run{call});");
+      w.close().line();
     }
     w.comment("The programs, one per architecture, and what they share.");
     std::vector<std::string> programs, inputs, outputs, ranges;
@@ -474,7 +485,7 @@ private:
     w.line("    " + variants + ", " + pointer + ", " + std::to_string(weights_->size()) + ", " +
            std::to_string(weights_->hash()) + "ull,");
     w.line("    " + in + ", " + out + ", " + dims + (growths.empty() ? "" : ", advance") +
-           (info_.decoder ? ", " + std::to_string(decoderBytes(*info_.decoder)) : "") + "};");
+           (info_.decoder ? decoderMembers(*info_.decoder) : "") + "};");
     w.line("");
     if (info_.decoder)
       writeDecoderForm(w, info_, dims_);
@@ -485,6 +496,13 @@ private:
     w.close();
     w.close();
     w.line("");
+  }
+
+  /// What ends a program's table.
+  std::string decoderMembers(const DecoderInfo &d) const {
+    const auto index = [&](Dim symbol) { return std::to_string(dims_.indexOf(symbol.symbol())); };
+    return ", " + std::to_string(decoderBytes(d)) + ", " + index(d.length) + ", " +
+           (d.count.isSymbol() ? index(d.count) : "-1") + ", " + std::to_string(d.capacity);
   }
 
   Module &module_;

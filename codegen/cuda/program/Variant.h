@@ -38,6 +38,7 @@ struct Variant {
   const PlaceNames placeNames;
   Places places;
   std::vector<Row> rows;
+  bool capturable = false; // by the caller, though what is carried grows
 
   bool isFirst() const { return !isEntry(graph); }
   std::string name() const { return level.name.str() + (isFirst() ? "" : "_" + graph.name); }

@@ -15,6 +15,7 @@
 #include "common/decoder_state.h"
 #include "cuda/host/context_graph.h"
 #include "cuda/host/host_part.h"
+#include "cuda/host/live_run.h"
 
 namespace tenon {
 namespace cuda {
@@ -113,6 +114,7 @@ inline status open_graph(context &c, run_graph &g, const variant_table &v) {
 
 inline void close_graph(run_graph &g) {
   drop_graph(g);
+  close_live(g);
   if (g.variant)
     close_branches(g.branches, *g.variant);
   free(g.nodes);
@@ -245,6 +247,8 @@ inline void destroy(context *c) {
     (void)cudaFreeHost(c->drawn);
   if (c->ended)
     (void)cudaFree(c->ended);
+  if (c->live)
+    (void)cudaFree(c->live);
   free(c->decoder);
   free(c->slot_dims);
   free(c->dims);
@@ -265,7 +269,11 @@ inline status set_dim(context *c, int dim, index_t value) {
     return dimension_out_of_range;
   c->prepared = c->prepared && (range.kind == grows || c->dims[dim] == value);
   c->dims[dim] = value;
-  return ok;
+  if (range.kind != grows || !c->live)
+    return ok;
+  const device_scope scope(c->owner->device);
+  TENON_CHECK(scope.entered());
+  return detail::renew_length(*c);
 }
 
 /// Brings the graph up to the values that the run-time dimensions have.
@@ -295,9 +303,22 @@ inline status reset(context *c) {
     return ok;
   const device_scope scope(c->owner->device);
   TENON_CHECK(scope.entered());
+  TENON_CHECK(detail::renew_length(*c));
   TENON_CHECK_CUDA(cudaMemsetAsync(c->graphs->where.states, 0, v.state_bytes, c->stream));
   return from_cuda(cudaStreamSynchronize(c->stream));
 }
+
+namespace detail {
+inline status enqueue_in_capture(context &c, const void *const *inputs, void *const *outputs,
+                                 cudaStream_t stream) {
+  frame where = c.now->where;
+  where.inputs = inputs;
+  where.outputs = outputs;
+  if (c.owner->code->advance)
+    return c.now->variant->begin ? launch_live(c, stream, where) : growth_in_capture;
+  return c.now->variant->finish ? data_in_capture : launch_all(c, stream, where);
+}
+} // namespace detail
 
 /// Starts one inference; inputs and outputs are device pointers. Returns before it has finished,
 /// where steps depend on data once the last of them is issued.
@@ -313,23 +334,20 @@ inline status enqueue(context *c, const void *const *inputs, void *const *output
   cudaStreamCaptureStatus capturing = cudaStreamCaptureStatusNone;
   TENON_CHECK_CUDA(cudaStreamIsCapturing(stream, &capturing));
   detail::advance_dims(*c);
+  if (capturing != cudaStreamCaptureStatusNone)
+    return detail::enqueue_in_capture(*c, inputs, outputs, stream);
+  TENON_CHECK(detail::read_length(*c, stream, true));
   TENON_CHECK(detail::check_room(*c));
-  if (capturing != cudaStreamCaptureStatusNone) {
-    if (c->owner->code->advance)
-      return growth_in_capture;
-    if (c->now->variant->finish)
-      return data_in_capture;
-    frame where = c->now->where;
-    where.inputs = inputs;
-    where.outputs = outputs;
-    return detail::launch_all(*c, stream, where);
-  }
   detail::forget_found(*c);
   TENON_CHECK(detail::bind(*c, inputs, outputs));
   c->ran = true;
   if (c->trace.function || ranges_wanted)
     return detail::launch_traced(*c, stream);
   TENON_CHECK_CUDA(cudaGraphLaunch(c->now->executable, stream));
+  if (c->live) {
+    detail::advance_dims(*c);
+    return detail::write_length(*c, stream);
+  }
   if (!c->now->variant->finish)
     return ok;
   host_part rest = detail::host_part_of(*c, stream);

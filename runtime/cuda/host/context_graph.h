@@ -14,6 +14,20 @@
 namespace tenon {
 namespace cuda {
 
+/// The arguments of live kernels for runs of so many tokens, in one block on the device.
+struct live_set {
+  live_set *next;
+  index_t tokens;
+  unsigned char *device;
+  int words;
+  size_t bytes; // of the arguments
+
+  // In the block: whether the run goes on, the arguments, the words that change.
+  int *going() const { return reinterpret_cast<int *>(device); }
+  unsigned char *arguments() const { return device + detail::live_alignment; }
+  live_word *changes() const { return reinterpret_cast<live_word *>(arguments() + bytes); }
+};
+
 /// One graph of a context: of the program's steps, or of an entry's.
 struct run_graph {
   const variant_table *variant;
@@ -27,6 +41,7 @@ struct run_graph {
   cudaGraphNode_t *nodes; // by ordinal of the launch; null where a launch was empty
   int *first_launch;      // by step
   int launch_count;
+  live_set *live; // of runs that were captured by the caller
 };
 
 struct context {
@@ -48,6 +63,8 @@ struct context {
   unsigned char *decoder; // host memory: what the functions of a decoder remember; null elsewhere
   int *drawn;             // pinned: tokens that the device drew; null before the first
   int *ended;             // on the device: whether a stop token came
+  live_length *live;      // on the device; null until a caller captures a run
+  bool alone;             // nothing is replayed meanwhile
 };
 
 namespace detail {

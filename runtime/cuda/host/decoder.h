@@ -83,8 +83,12 @@ struct decoder_machine {
   static constexpr int most_stops = draw_rules::most_stops;
 
   bool valid() const { return c; }
+  /// A length that replays have left no room for is one, too: the next run says so.
   index_t get(int dim) const {
     detail::advance_dims(*c);
+    const device_scope scope(c->owner->device);
+    if (scope.entered() == ok)
+      (void)detail::read_length(*c, c->stream, false);
     return c->dims[dim];
   }
   int set(int dim, index_t value) const { return set_dim(c, dim, value); }
@@ -120,8 +124,11 @@ struct decoder_machine {
     TENON_CHECK_CUDA(cudaHostGetDevicePointer(&record, c->drawn, 0));
     c->drawn[0] = 0;
     int draws = 0;
+    TENON_CHECK(detail::read_length(*c, c->stream, true));
+    c->alone = true;
     const status issued =
         detail::enqueue_draws(*c, d, ports, static_cast<int *>(record), slot, draws);
+    c->alone = false;
     const status finished = from_cuda(cudaStreamSynchronize(c->stream));
     TENON_CHECK(issued);
     TENON_CHECK(finished);

@@ -78,8 +78,9 @@ struct step_edge {
   int from, to;
 };
 
-class host_part;  // cuda/host/host_part.h
-struct draw_call; // cuda/sampling/kernel.cuh
+class host_part;   // cuda/host/host_part.h
+struct draw_call;  // cuda/sampling/kernel.cuh
+struct begin_call; // cuda/host/live.cuh
 struct entry_table;
 
 /// The steps written for one architecture.
@@ -105,6 +106,9 @@ struct variant_table {
   /// What runs in its place, of the same memory: the first that takes the dimensions.
   const entry_table *entries = nullptr;
   int entry_count = 0;
+  /// Of a decoder's few tokens, whose kernels read the length from memory where a caller captures
+  /// them (cuda/host/live.cuh): begins such a run. Null where it cannot be captured.
+  status (*begin)(const begin_call &, issue &) = nullptr;
 
   int graph_steps() const { return finish ? captured : step_count; }
 };
@@ -146,6 +150,10 @@ struct program {
   void (*advance)(index_t *dims) = nullptr;
   /// Of what the functions of a decoder remember in a context (common/decoder.h).
   size_t decoder_bytes = 0;
+  /// Of a decoder: the dimensions that are the length of its caches and the tokens of a run (-1:
+  /// there is one), and the most tokens that caches hold.
+  int length = -1, count = -1;
+  index_t capacity = 0;
 };
 
 /// The variant for a device: of those it can run the newest, specific ones first.

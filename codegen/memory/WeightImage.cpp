@@ -1,5 +1,5 @@
 // Implements WeightImage.
-#include "codegen/cuda/program/WeightImage.h"
+#include "codegen/memory/WeightImage.h"
 
 #include "ir/ops/Parallel.h"
 

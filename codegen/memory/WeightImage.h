@@ -1,4 +1,4 @@
-// Defines WeightImage: the constants of all variants of a CUDA file, packed, each content once.
+// Defines WeightImage: the constants of all variants of a file, packed, each content once.
 #pragma once
 
 #include "codegen/core/CompileOptions.h"
