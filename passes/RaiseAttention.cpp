@@ -20,6 +20,9 @@
 // canonicalisation to compose the transposes that bring k and v into rows, and to folding to
 // compute masks that are constant.
 //
+// A bias that is a sum over the places of an image, one term for a key's row and one for its
+// column, is never made: the terms become the operation's parts.
+//
 // Scores move to f32 where they were narrower. Heads are at most as large as the target's kernel
 // takes for the type that they will be stored in (TargetTraits::attentionHead,
 // attentionHeadOfHalves).
@@ -28,6 +31,8 @@
 #include "passes/AssignPrecision.h"
 #include "passes/Maps.h"
 #include "passes/Rewrite.h"
+
+#include "ir/Attention.h"
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
@@ -620,7 +625,76 @@ bool matmulPattern(Operation &op, Rewriter &rw) {
   return rw.replace(op, b.value(Op::Attention, operands, std::move(attributes)));
 }
 
-const Pattern kPatterns[] = {{"raise-attention.matmul", matmulPattern}};
+/// Operand i of a map reads whatever lies before dimension `first` of its space in order, and one
+/// dimension from there on: gives that.
+llvm::Optional<unsigned> soleDimension(const Operation &map, unsigned i, unsigned first) {
+  const Type x = map.operand(i)->type(), space = map.result()->type();
+  const IndexMap reads = indexMap(map, i);
+  llvm::SmallVector<int64_t, 6> expected, found;
+  for (unsigned d = 0; d < first; ++d)
+    if (!space.dim(d).isConstant(1))
+      expected.push_back(d);
+  for (unsigned d = 0; d < x.rank(); ++d)
+    if (!x.dim(d).isConstant(1))
+      found.push_back(reads[d]);
+  if (found.size() != expected.size() + 1 ||
+      !std::equal(expected.begin(), expected.end(), found.begin()) || found.back() < int64_t(first))
+    return llvm::None;
+  return unsigned(found.back());
+}
+
+/// The map of reshape(a + b) = v that adds an operand for each of its last two dimensions, whose
+/// places are the `keys` of v; null where it is another.
+Operation *sumOfParts(Value *v, Dim keys) {
+  Operation *reshape = v->def();
+  Operation *map = reshape && reshape->is(Op::Reshape) ? reshape->operand(0)->def() : nullptr;
+  const Operation *sum = isPlainMap(map, 2) ? soleScalar(*map) : nullptr;
+  if (!sum || !sum->is(Op::Add) || sum->operand(0) == sum->operand(1))
+    return nullptr;
+  const Type space = map->result()->type();
+  const unsigned rank = space.rank();
+  return rank > 2 && space.dim(rank - 1).isConstant() && space.dim(rank - 2).isConstant() &&
+                 space.dim(rank - 1) * space.dim(rank - 2) == keys &&
+                 v->type().shape().back() == keys
+             ? map
+             : nullptr;
+}
+
+// attention(q, k, v, reshape(a[…, i, _] + b[…, _, j])) = attention(q, k, v, a, b) {factors}, where
+// keys are the places (i, j)
+bool partsPattern(Operation &op, Rewriter &rw) {
+  const AttentionOperands at = op.is(Op::Attention) ? attentionOperands(op) : AttentionOperands();
+  if (!at.bias || at.factors > 0)
+    return false;
+  const Type bias = op.operand(at.bias)->type(), k = op.operand(1)->type();
+  Operation *sum = sumOfParts(op.operand(at.bias), k.dim(k.rank() - 2));
+  if (!sum)
+    return false;
+  const unsigned first = sum->result()->type().rank() - 2;
+  const auto of0 = soleDimension(*sum, 0, first), of1 = soleDimension(*sum, 1, first);
+  if (!of0 || !of1 || *of0 == *of1 || !rw.fire(op))
+    return false;
+  Builder b = rw.before(op);
+  mergeLocation(b.location, sum->loc());
+  llvm::SmallVector<Value *, 6> operands{op.operand(0), op.operand(1), op.operand(2)};
+  Ints factors;
+  for (unsigned d : {first, first + 1}) {
+    llvm::SmallVector<Dim, 6> shape(bias.shape().begin(), bias.shape().end());
+    shape.back() = sum->result()->type().dim(d);
+    factors.push_back(shape.back().constant());
+    operands.push_back(b.reshape(sum->operand(*of0 == d ? 0 : 1), shape));
+    if (!operands.back())
+      return false;
+  }
+  if (at.first)
+    operands.push_back(op.operand(at.first));
+  NamedAttributes attributes = op.attributes();
+  attributes.insert_or_assign("factors", Attribute(factors));
+  return rw.replace(op, b.value(Op::Attention, operands, std::move(attributes)));
+}
+
+const Pattern kPatterns[] = {{"raise-attention.matmul", matmulPattern},
+                             {"raise-attention.parts", partsPattern}};
 
 } // namespace
 
