@@ -20,6 +20,9 @@
 // canonicalisation to compose the transposes that bring k and v into rows, and to folding to
 // compute masks that are constant.
 //
+// Reshapes between those maps that take leading dimensions apart and merge them again are moved to
+// q, k, v and the result first.
+//
 // A bias that is a sum over the places of an image, one term for a key's row and one for its
 // column, is never made: the terms become the operation's parts.
 //
@@ -693,7 +696,173 @@ bool partsPattern(Operation &op, Rewriter &rw) {
   return rw.replace(op, b.value(Op::Attention, operands, std::move(attributes)));
 }
 
-const Pattern kPatterns[] = {{"raise-attention.matmul", matmulPattern},
+/// What lies between softmax and scores: maps, and which of their operands the scores are, and
+/// reshapes that leave queries and keys alone. The product comes last.
+struct Link {
+  Operation *op;
+  unsigned scores;
+};
+bool findLinks(Value *v, llvm::SmallVectorImpl<Link> &links) {
+  Operation *def = v->hasOneUse() ? v->def() : nullptr;
+  if (!def)
+    return false;
+  links.push_back({def, 0});
+  if (isPlainProduct(def))
+    return true;
+  const llvm::ArrayRef<Dim> shape = v->type().shape();
+  if (def->is(Op::Reshape)) {
+    const llvm::ArrayRef<Dim> from = def->operand(0)->type().shape();
+    if (from.size() > 2 && shape.size() > 2 && from.take_back(2) == shape.take_back(2) &&
+        findLinks(def->operand(0), links))
+      return true;
+  } else if (def->is(Op::Map) && def->numResults() == 1 &&
+             llvm::none_of(def->region(), [](const Operation &s) { return s.is(Op::Index); })) {
+    const size_t known = links.size();
+    for (unsigned i = 0; i < def->numOperands(); ++i) {
+      links.back().scores = i;
+      if (readsWhole(*def, i) && findLinks(def->operand(i), links))
+        return true;
+      links.resize(known);
+    }
+  }
+  links.pop_back();
+  return false;
+}
+
+/// How leading dimensions of scores are taken apart: by dimension, how many of `to` it becomes.
+class Splitting {
+public:
+  static llvm::Optional<Splitting> of(llvm::ArrayRef<Dim> from, llvm::ArrayRef<Dim> to) {
+    Splitting s;
+    s.to_.assign(to.begin(), to.end());
+    size_t k = 0;
+    for (Dim d : from) {
+      s.first_.push_back(unsigned(k));
+      Dim product = d.isConstant() && k < to.size() ? to[k++] : Dim();
+      while (product && product != d && k < to.size())
+        product = product * to[k++];
+      if (!product || product != d)
+        return llvm::None;
+    }
+    s.first_.push_back(unsigned(k));
+    return k == to.size() ? llvm::Optional<Splitting>(s) : llvm::None;
+  }
+  size_t ranks() const { return first_.size() - 1; }
+
+  /// x [from…, a, b] as [to…, a, b].
+  Value *all(Value *x, Builder &b) const {
+    llvm::SmallVector<Dim, 6> shape(to_.begin(), to_.end());
+    shape.append(x->type().shape().end() - 2, x->type().shape().end());
+    return b.reshape(x, shape);
+  }
+  /// The same of an operand of a map over [from…, m, n], and how it is read then.
+  Value *part(Value *x, IndexMap &map, Builder &b) const {
+    llvm::SmallVector<Dim, 6> shape;
+    IndexMap reads;
+    for (size_t d = 0; d < map.size(); ++d) {
+      const Dim extent = x->type().dim(unsigned(d));
+      if (map[d] < 0 || extent.isConstant(1)) {
+        shape.push_back(extent);
+        reads.push_back(-1);
+      } else if (map[d] >= int64_t(ranks())) {
+        shape.push_back(extent);
+        reads.push_back(map[d] - int64_t(ranks()) + int64_t(to_.size()));
+      } else {
+        for (unsigned k = first_[size_t(map[d])]; k < first_[size_t(map[d]) + 1]; ++k) {
+          shape.push_back(to_[k]);
+          reads.push_back(k);
+        }
+      }
+    }
+    map = reads;
+    return b.reshape(x, shape);
+  }
+
+private:
+  llvm::SmallVector<Dim, 6> to_;
+  llvm::SmallVector<unsigned, 6> first_;
+};
+
+/// `map` over scores [space…] that are `scores` now.
+Value *mapOf(const Link &link, Value *scores, const Splitting *split, Builder &b) {
+  Operation &map = *link.op;
+  auto operands = map.operands();
+  IntLists maps = map.intListsAttr("maps");
+  const Type space = scores->type();
+  for (unsigned i = 0; i < operands.size(); ++i) {
+    if (i == link.scores) {
+      operands[i] = scores;
+      maps[i] = identityMap(space.rank());
+    } else if (split && !(operands[i] = split->part(operands[i], maps[i], b))) {
+      return nullptr;
+    }
+  }
+  b.location = map.loc();
+  Operation *made =
+      b.map(operands, maps, space.shape(), [&](Builder &body, llvm::ArrayRef<Value *> args) {
+        std::map<const Value *, Value *> values;
+        for (unsigned i = 0; i < args.size(); ++i)
+          values[map.region().argument(i)] = args[i];
+        inlineBody(map.region(), body, values, identityMap(space.rank()));
+        Value *y = yielded(map);
+        return llvm::SmallVector<Value *, 2>{values.count(y) ? values[y] : y};
+      });
+  return made ? made->result() : nullptr;
+}
+
+// matmul(softmax(f(reshape(g(reshape(h(matmul(q, kᵀ))))))), v), where the reshapes take leading
+// dimensions of the scores apart and merge them again, = reshape of the same without them, of q, k
+// and v that are taken apart (a mask for each window of an image, heads and windows in one)
+bool splitPattern(Operation &op, Rewriter &rw) {
+  if (!isPlainProduct(&op) || op.boolAttr("trans_a"))
+    return false;
+  Operation *softmax = op.operand(0)->hasOneUse() ? op.operand(0)->def() : nullptr;
+  llvm::SmallVector<Link, 6> links;
+  if (!softmax || !softmax->is(Op::Softmax) || softmax->boolAttr("log") ||
+      softmax->intAttr("axis") != int64_t(op.operand(0)->type().rank()) - 1 ||
+      !findLinks(softmax->operand(0), links))
+    return false;
+  llvm::SmallVector<Operation *, 2> reshapes; // the one nearer the product first
+  for (const Link &link : llvm::reverse(links))
+    if (link.op->is(Op::Reshape))
+      reshapes.push_back(link.op);
+  if (reshapes.size() != 2)
+    return false;
+  Operation *product = links.back().op;
+  const llvm::ArrayRef<Dim> leading = product->result()->type().shape().drop_back(2);
+  const auto split = Splitting::of(leading, reshapes[0]->result()->type().shape().drop_back(2));
+  Value *q = product->operand(0), *k = product->operand(1), *v = op.operand(1);
+  if (!split || reshapes[1]->result()->type().shape().drop_back(2) != leading ||
+      llvm::any_of(llvm::ArrayRef<Value *>{q, k, v},
+                   [&](Value *x) { return x->type().shape().drop_back(2) != leading; }) ||
+      !rw.fire(op))
+    return false;
+  Builder b = rw.before(op);
+  b.location = product->loc();
+  q = split->all(q, b);
+  k = split->all(k, b);
+  Value *scores = q && k ? b.value(Op::MatMul, {q, k}, product->attributes()) : nullptr;
+  bool apart = false;
+  for (const Link &link : llvm::drop_begin(llvm::reverse(links)))
+    if (link.op->is(Op::Reshape))
+      apart = !apart;
+    else
+      scores = scores ? mapOf(link, scores, apart ? nullptr : &*split, b) : nullptr;
+  if (!scores)
+    return false;
+  b.location = softmax->loc();
+  NamedAttributes attributes = softmax->attributes();
+  attributes.insert_or_assign("axis", Attribute(int64_t(scores->type().rank()) - 1));
+  Value *weights = b.value(Op::Softmax, {scores}, std::move(attributes));
+  b.location = op.loc();
+  v = split->all(v, b);
+  Value *y = weights && v ? b.value(Op::MatMul, {weights, v}, op.attributes()) : nullptr;
+  y = y ? b.reshape(y, op.result()->type().shape()) : nullptr;
+  return y && rw.replace(op, y);
+}
+
+const Pattern kPatterns[] = {{"raise-attention.split", splitPattern},
+                             {"raise-attention.matmul", matmulPattern},
                              {"raise-attention.parts", partsPattern}};
 
 } // namespace

@@ -192,6 +192,7 @@ const PassInfo kTable[] = {
     // RaiseAttention.cpp
     {Pass, "raise-attention",
      "attention made of products, maps and a softmax becomes one operation", runRaiseAttention},
+    {Pattern, "raise-attention.split", "scores that are reshaped for a map and back"},
     {Pattern, "raise-attention.matmul", "products with a softmax of products"},
     {Pattern, "raise-attention.parts", "a bias of rows and columns of keys as two parts"},
 
