@@ -2,6 +2,7 @@
 #include "exporter/Writer.h"
 
 #include "ir/Attention.h"
+#include "ir/Builder.h"
 #include "ir/Extents.h"
 
 namespace tenon::exporter {
@@ -183,6 +184,34 @@ bool exportContraction(Operation &op, Writer &w) {
   return true;
 }
 
+/// The sum of an attention's parts, which each have a dimension of the keys' space.
+std::string sumOfParts(Operation &op, const AttentionOperands &at, Element e, Writer &w) {
+  std::string sum;
+  llvm::SmallVector<Dim, 6> shape; // of (leading dimensions…, queries)
+  for (unsigned i = 0; i < at.factors; ++i) {
+    const Value *part = op.operand(at.parts + i);
+    Ints others; // from the end
+    for (int64_t d = -int64_t(at.factors); d < 0; ++d)
+      if (d != int64_t(i) - int64_t(at.factors))
+        others.push_back(d);
+    std::string x = w.name(part);
+    if (part->type().element() != e)
+      x = w.cast(x, e);
+    x = others.empty() ? x : w.node("Unsqueeze", {x, w.integers(others)});
+    sum = sum.empty() ? x : w.node("Add", {sum, x});
+    llvm::SmallVector<Dim, 6> both;
+    if (!broadcastShapes({shape, part->type().shape().drop_back(1)}, both))
+      return w.refused("parts that do not broadcast");
+    shape = both;
+  }
+  llvm::SmallVector<Dim, 6> whole = shape;
+  for (int64_t f : op.intsAttr("factors"))
+    whole.push_back(op.operand(0)->type().context().dim(f));
+  const Type k = op.operand(1)->type();
+  shape.push_back(k.dim(k.rank() - 2));
+  return w.reshape(w.node("Expand", {sum, w.shape(whole)}), shape);
+}
+
 bool exportAttention(Operation &op, Writer &w) {
   const AttentionOperands at = attentionOperands(op);
   const Element e = op.operand(0)->type().element();
@@ -199,6 +228,8 @@ bool exportAttention(Operation &op, Writer &w) {
     s = w.node("Add", {s, op.operand(at.bias)->type().element() == in
                               ? w.name(op.operand(at.bias))
                               : w.cast(w.name(op.operand(at.bias)), in)});
+  if (at.factors > 0)
+    s = w.node("Add", {s, sumOfParts(op, at, in, w)});
   if (const std::string hidden = hiddenKeys(op, at, w); !hidden.empty())
     s = w.node("Where", {hidden, w.scalar(in, -std::numeric_limits<double>::infinity()), s});
   s = w.node("Softmax", {s}, {{"axis", int64_t(-1)}});

@@ -40,6 +40,8 @@
 #include "passes/Rewrite.h"
 #include "passes/RoundWeights.h"
 
+#include "ir/Attention.h"
+
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/StringSwitch.h"
 
@@ -125,7 +127,9 @@ private:
   static bool isF32(Type t) { return t.isTensor() && t.element() == Element::F32; }
 
   /// What is added to scores of attention has any width; masks, which are large numbers, stay wide.
-  static bool isBias(const Operation &op, unsigned i) { return op.is(Op::Attention) && i == 3; }
+  static bool isBias(const Operation &op, unsigned i) {
+    return op.is(Op::Attention) && attentionOperands(op).isAdded(i);
+  }
   static bool isOnlyBias(const Value *v) {
     return v->hasUses() &&
            llvm::all_of(v->uses(), [](Use *u) { return isBias(*u->owner(), u->index()); });

@@ -539,6 +539,99 @@ bool productPattern(Operation &op, Rewriter &rw) {
   return merged && rw.replace(op, rows->of(b, merged));
 }
 
+/// Whether nothing reads `v` but slices that take no element twice, as what splits q, k and v does.
+bool isShared(const Value *v) {
+  int64_t taken = 0;
+  for (Use *u : v->uses()) {
+    const Type part = u->owner()->is(Op::Slice) ? u->owner()->result()->type() : Type();
+    if (!part || !part.hasStaticShape())
+      return false;
+    taken += part.upperElements();
+  }
+  return v->type().hasStaticShape() && taken <= v->type().upperElements();
+}
+
+// slice(reshape(transpose_p(x))) = reshape(transpose_p(slice(x))), where the reshape leaves alone
+// what the slice cuts, and slices share out what they read: none of it has to be moved whole
+bool sharedPattern(Operation &op, Rewriter &rw) {
+  if (!op.is(Op::Slice) || !op.result()->type().layout().isRowMajor() || !isShared(op.operand(0)))
+    return false;
+  Operation *reshape = op.operand(0)->def();
+  Operation *t = reshape && reshape->is(Op::Reshape) ? reshape->operand(0)->def() : nullptr;
+  if (!t || !t->is(Op::Transpose) || !reshape->operand(0)->hasOneUse() ||
+      !t->operand(0)->type().layout().isRowMajor())
+    return false;
+  const Type from = t->result()->type(), to = reshape->result()->type();
+  const auto groups = regroupings(from.shape(), to.shape());
+  if (!groups)
+    return false;
+  const Ints &perm = t->intsAttr("perm");
+  const Type x = t->operand(0)->type();
+  Dims starts(x.rank(), x.context().dim(0)), sizes(x.shape().begin(), x.shape().end());
+  Ints steps(x.rank(), 1);
+  for (const Regrouping &g : *groups)
+    for (unsigned d = g.to; d < g.to + g.toCount; ++d) {
+      if (op.result()->type().dim(d) == to.dim(d) && op.intsAttr("steps")[d] == 1)
+        continue;
+      if (g.fromCount != 1 || g.toCount != 1)
+        return false;
+      const auto place = size_t(perm[g.from]);
+      starts[place] = op.dimsAttr("starts")[d];
+      sizes[place] = op.dimsAttr("sizes")[d];
+      steps[place] = op.intsAttr("steps")[d];
+    }
+  if (!rw.fire(op))
+    return false;
+  Builder b = rw.before(op);
+  mergeLocation(b.location, t->loc());
+  Value *part =
+      b.value(Op::Slice, {t->operand(0)}, {{"starts", starts}, {"sizes", sizes}, {"steps", steps}});
+  Value *moved = part ? b.transpose(part, perm) : nullptr;
+  Value *y = moved ? b.reshape(moved, op.result()->type().shape()) : nullptr;
+  return y && rw.replace(op, y);
+}
+
+// transpose_q(reshape(transpose_p(x))) = reshape(transpose_r(reshape(transpose_p(x)))), where the
+// first reshape merges dimensions: it splits alone, and what it merged is merged behind the
+// transpose, so that elements move once
+bool mergePattern(Operation &op, Rewriter &rw) {
+  if (!op.is(Op::Transpose) || !op.result()->type().layout().isRowMajor())
+    return false;
+  Operation *merge = op.operand(0)->def();
+  Operation *t = merge && merge->is(Op::Reshape) ? merge->operand(0)->def() : nullptr;
+  while (t && t->is(Op::Reshape)) // left to canonicalisation
+    t = t->operand(0)->def();
+  if (!t || !t->is(Op::Transpose) || !t->result()->type().layout().isRowMajor())
+    return false;
+  const Type from = t->result()->type(), to = merge->result()->type();
+  const auto groups = regroupings(from.shape(), to.shape());
+  if (!groups || onlySplits(from.shape(), *groups))
+    return false;
+  // Of every group what is merged stays apart, and what is split already is.
+  llvm::SmallVector<Dim, 6> split;
+  std::vector<Ints> places(to.rank()); // in `split`, by dimension of `to`
+  for (const Regrouping &g : *groups) {
+    const bool merges = g.toCount == 1;
+    if (!merges && g.fromCount != 1)
+      return false;
+    for (unsigned i = 0; i < (merges ? g.fromCount : g.toCount); ++i) {
+      places[merges ? g.to : g.to + i].push_back(int64_t(split.size()));
+      split.push_back(merges ? from.dim(g.from + i) : to.dim(g.to + i));
+    }
+  }
+  if (!rw.fire(op))
+    return false;
+  Ints r;
+  for (int64_t d : op.intsAttr("perm"))
+    r.insert(r.end(), places[size_t(d)].begin(), places[size_t(d)].end());
+  Builder b = rw.before(op);
+  mergeLocation(b.location, merge->loc());
+  Value *apart = b.reshape(t->result(), split);
+  Value *moved = apart ? b.transpose(apart, r) : nullptr;
+  Value *y = moved ? b.reshape(moved, op.result()->type().shape()) : nullptr;
+  return y && rw.replace(op, y);
+}
+
 const Pattern kPatterns[] = {
     {"eliminate-transpose.map", mapPattern},
     {"eliminate-transpose.join", joinPattern},
@@ -552,6 +645,8 @@ const Pattern kPatterns[] = {
     {"eliminate-transpose.rows", rowsPattern},
     {"eliminate-transpose.merged-rows", mergedRowsPattern},
     {"eliminate-transpose.product", productPattern},
+    {"eliminate-transpose.shared", sharedPattern},
+    {"eliminate-transpose.merge", mergePattern},
 };
 
 } // namespace

@@ -20,6 +20,12 @@
 // canonicalisation to compose the transposes that bring k and v into rows, and to folding to
 // compute masks that are constant.
 //
+// Reshapes between those maps that take leading dimensions apart and merge them again are moved to
+// q, k, v and the result first.
+//
+// A bias that is a sum over the places of an image, one term for a key's row and one for its
+// column, is never made: the terms become the operation's parts.
+//
 // Scores move to f32 where they were narrower. Heads are at most as large as the target's kernel
 // takes for the type that they will be stored in (TargetTraits::attentionHead,
 // attentionHeadOfHalves).
@@ -28,6 +34,8 @@
 #include "passes/AssignPrecision.h"
 #include "passes/Maps.h"
 #include "passes/Rewrite.h"
+
+#include "ir/Attention.h"
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
@@ -620,7 +628,242 @@ bool matmulPattern(Operation &op, Rewriter &rw) {
   return rw.replace(op, b.value(Op::Attention, operands, std::move(attributes)));
 }
 
-const Pattern kPatterns[] = {{"raise-attention.matmul", matmulPattern}};
+/// Operand i of a map reads whatever lies before dimension `first` of its space in order, and one
+/// dimension from there on: gives that.
+llvm::Optional<unsigned> soleDimension(const Operation &map, unsigned i, unsigned first) {
+  const Type x = map.operand(i)->type(), space = map.result()->type();
+  const IndexMap reads = indexMap(map, i);
+  llvm::SmallVector<int64_t, 6> expected, found;
+  for (unsigned d = 0; d < first; ++d)
+    if (!space.dim(d).isConstant(1))
+      expected.push_back(d);
+  for (unsigned d = 0; d < x.rank(); ++d)
+    if (!x.dim(d).isConstant(1))
+      found.push_back(reads[d]);
+  if (found.size() != expected.size() + 1 ||
+      !std::equal(expected.begin(), expected.end(), found.begin()) || found.back() < int64_t(first))
+    return llvm::None;
+  return unsigned(found.back());
+}
+
+/// The map of reshape(a + b) = v that adds an operand for each of its last two dimensions, whose
+/// places are the `keys` of v; null where it is another.
+Operation *sumOfParts(Value *v, Dim keys) {
+  Operation *reshape = v->def();
+  Operation *map = reshape && reshape->is(Op::Reshape) ? reshape->operand(0)->def() : nullptr;
+  const Operation *sum = isPlainMap(map, 2) ? soleScalar(*map) : nullptr;
+  if (!sum || !sum->is(Op::Add) || sum->operand(0) == sum->operand(1))
+    return nullptr;
+  const Type space = map->result()->type();
+  const unsigned rank = space.rank();
+  return rank > 2 && space.dim(rank - 1).isConstant() && space.dim(rank - 2).isConstant() &&
+                 space.dim(rank - 1) * space.dim(rank - 2) == keys &&
+                 v->type().shape().back() == keys
+             ? map
+             : nullptr;
+}
+
+// attention(q, k, v, reshape(a[…, i, _] + b[…, _, j])) = attention(q, k, v, a, b) {factors}, where
+// keys are the places (i, j)
+bool partsPattern(Operation &op, Rewriter &rw) {
+  const AttentionOperands at = op.is(Op::Attention) ? attentionOperands(op) : AttentionOperands();
+  if (!at.bias || at.factors > 0)
+    return false;
+  const Type bias = op.operand(at.bias)->type(), k = op.operand(1)->type();
+  Operation *sum = sumOfParts(op.operand(at.bias), k.dim(k.rank() - 2));
+  if (!sum)
+    return false;
+  const unsigned first = sum->result()->type().rank() - 2;
+  const auto of0 = soleDimension(*sum, 0, first), of1 = soleDimension(*sum, 1, first);
+  if (!of0 || !of1 || *of0 == *of1 || !rw.fire(op))
+    return false;
+  Builder b = rw.before(op);
+  mergeLocation(b.location, sum->loc());
+  llvm::SmallVector<Value *, 6> operands{op.operand(0), op.operand(1), op.operand(2)};
+  Ints factors;
+  for (unsigned d : {first, first + 1}) {
+    llvm::SmallVector<Dim, 6> shape(bias.shape().begin(), bias.shape().end());
+    shape.back() = sum->result()->type().dim(d);
+    factors.push_back(shape.back().constant());
+    operands.push_back(b.reshape(sum->operand(*of0 == d ? 0 : 1), shape));
+    if (!operands.back())
+      return false;
+  }
+  if (at.first)
+    operands.push_back(op.operand(at.first));
+  NamedAttributes attributes = op.attributes();
+  attributes.insert_or_assign("factors", Attribute(factors));
+  return rw.replace(op, b.value(Op::Attention, operands, std::move(attributes)));
+}
+
+/// What lies between softmax and scores: maps, and which of their operands the scores are, and
+/// reshapes that leave queries and keys alone. The product comes last.
+struct Link {
+  Operation *op;
+  unsigned scores;
+};
+bool findLinks(Value *v, llvm::SmallVectorImpl<Link> &links) {
+  Operation *def = v->hasOneUse() ? v->def() : nullptr;
+  if (!def)
+    return false;
+  links.push_back({def, 0});
+  if (isPlainProduct(def))
+    return true;
+  const llvm::ArrayRef<Dim> shape = v->type().shape();
+  if (def->is(Op::Reshape)) {
+    const llvm::ArrayRef<Dim> from = def->operand(0)->type().shape();
+    if (from.size() > 2 && shape.size() > 2 && from.take_back(2) == shape.take_back(2) &&
+        findLinks(def->operand(0), links))
+      return true;
+  } else if (def->is(Op::Map) && def->numResults() == 1 &&
+             llvm::none_of(def->region(), [](const Operation &s) { return s.is(Op::Index); })) {
+    const size_t known = links.size();
+    for (unsigned i = 0; i < def->numOperands(); ++i) {
+      links.back().scores = i;
+      if (readsWhole(*def, i) && findLinks(def->operand(i), links))
+        return true;
+      links.resize(known);
+    }
+  }
+  links.pop_back();
+  return false;
+}
+
+/// How leading dimensions of scores are taken apart: by dimension, how many of `to` it becomes.
+class Splitting {
+public:
+  static llvm::Optional<Splitting> of(llvm::ArrayRef<Dim> from, llvm::ArrayRef<Dim> to) {
+    Splitting s;
+    s.to_.assign(to.begin(), to.end());
+    size_t k = 0;
+    for (Dim d : from) {
+      s.first_.push_back(unsigned(k));
+      Dim product = d.isConstant() && k < to.size() ? to[k++] : Dim();
+      while (product && product != d && k < to.size())
+        product = product * to[k++];
+      if (!product || product != d)
+        return llvm::None;
+    }
+    s.first_.push_back(unsigned(k));
+    return k == to.size() ? llvm::Optional<Splitting>(s) : llvm::None;
+  }
+  size_t ranks() const { return first_.size() - 1; }
+
+  /// x [from…, a, b] as [to…, a, b].
+  Value *all(Value *x, Builder &b) const {
+    llvm::SmallVector<Dim, 6> shape(to_.begin(), to_.end());
+    shape.append(x->type().shape().end() - 2, x->type().shape().end());
+    return b.reshape(x, shape);
+  }
+  /// The same of an operand of a map over [from…, m, n], and how it is read then.
+  Value *part(Value *x, IndexMap &map, Builder &b) const {
+    llvm::SmallVector<Dim, 6> shape;
+    IndexMap reads;
+    for (size_t d = 0; d < map.size(); ++d) {
+      const Dim extent = x->type().dim(unsigned(d));
+      if (map[d] < 0 || extent.isConstant(1)) {
+        shape.push_back(extent);
+        reads.push_back(-1);
+      } else if (map[d] >= int64_t(ranks())) {
+        shape.push_back(extent);
+        reads.push_back(map[d] - int64_t(ranks()) + int64_t(to_.size()));
+      } else {
+        for (unsigned k = first_[size_t(map[d])]; k < first_[size_t(map[d]) + 1]; ++k) {
+          shape.push_back(to_[k]);
+          reads.push_back(k);
+        }
+      }
+    }
+    map = reads;
+    return b.reshape(x, shape);
+  }
+
+private:
+  llvm::SmallVector<Dim, 6> to_;
+  llvm::SmallVector<unsigned, 6> first_;
+};
+
+/// `map` over scores [space…] that are `scores` now.
+Value *mapOf(const Link &link, Value *scores, const Splitting *split, Builder &b) {
+  Operation &map = *link.op;
+  auto operands = map.operands();
+  IntLists maps = map.intListsAttr("maps");
+  const Type space = scores->type();
+  for (unsigned i = 0; i < operands.size(); ++i) {
+    if (i == link.scores) {
+      operands[i] = scores;
+      maps[i] = identityMap(space.rank());
+    } else if (split && !(operands[i] = split->part(operands[i], maps[i], b))) {
+      return nullptr;
+    }
+  }
+  b.location = map.loc();
+  Operation *made =
+      b.map(operands, maps, space.shape(), [&](Builder &body, llvm::ArrayRef<Value *> args) {
+        std::map<const Value *, Value *> values;
+        for (unsigned i = 0; i < args.size(); ++i)
+          values[map.region().argument(i)] = args[i];
+        inlineBody(map.region(), body, values, identityMap(space.rank()));
+        Value *y = yielded(map);
+        return llvm::SmallVector<Value *, 2>{values.count(y) ? values[y] : y};
+      });
+  return made ? made->result() : nullptr;
+}
+
+// matmul(softmax(f(reshape(g(reshape(h(matmul(q, kᵀ))))))), v), where the reshapes take leading
+// dimensions of the scores apart and merge them again, = reshape of the same without them, of q, k
+// and v that are taken apart (a mask for each window of an image, heads and windows in one)
+bool splitPattern(Operation &op, Rewriter &rw) {
+  if (!isPlainProduct(&op) || op.boolAttr("trans_a"))
+    return false;
+  Operation *softmax = op.operand(0)->hasOneUse() ? op.operand(0)->def() : nullptr;
+  llvm::SmallVector<Link, 6> links;
+  if (!softmax || !softmax->is(Op::Softmax) || softmax->boolAttr("log") ||
+      softmax->intAttr("axis") != int64_t(op.operand(0)->type().rank()) - 1 ||
+      !findLinks(softmax->operand(0), links))
+    return false;
+  llvm::SmallVector<Operation *, 2> reshapes; // the one nearer the product first
+  for (const Link &link : llvm::reverse(links))
+    if (link.op->is(Op::Reshape))
+      reshapes.push_back(link.op);
+  if (reshapes.size() != 2)
+    return false;
+  Operation *product = links.back().op;
+  const llvm::ArrayRef<Dim> leading = product->result()->type().shape().drop_back(2);
+  const auto split = Splitting::of(leading, reshapes[0]->result()->type().shape().drop_back(2));
+  Value *q = product->operand(0), *k = product->operand(1), *v = op.operand(1);
+  if (!split || reshapes[1]->result()->type().shape().drop_back(2) != leading ||
+      llvm::any_of(llvm::ArrayRef<Value *>{q, k, v},
+                   [&](Value *x) { return x->type().shape().drop_back(2) != leading; }) ||
+      !rw.fire(op))
+    return false;
+  Builder b = rw.before(op);
+  b.location = product->loc();
+  q = split->all(q, b);
+  k = split->all(k, b);
+  Value *scores = q && k ? b.value(Op::MatMul, {q, k}, product->attributes()) : nullptr;
+  bool apart = false;
+  for (const Link &link : llvm::drop_begin(llvm::reverse(links)))
+    if (link.op->is(Op::Reshape))
+      apart = !apart;
+    else
+      scores = scores ? mapOf(link, scores, apart ? nullptr : &*split, b) : nullptr;
+  if (!scores)
+    return false;
+  b.location = softmax->loc();
+  NamedAttributes attributes = softmax->attributes();
+  attributes.insert_or_assign("axis", Attribute(int64_t(scores->type().rank()) - 1));
+  Value *weights = b.value(Op::Softmax, {scores}, std::move(attributes));
+  b.location = op.loc();
+  v = split->all(v, b);
+  Value *y = weights && v ? b.value(Op::MatMul, {weights, v}, op.attributes()) : nullptr;
+  y = y ? b.reshape(y, op.result()->type().shape()) : nullptr;
+  return y && rw.replace(op, y);
+}
+
+const Pattern kPatterns[] = {{"raise-attention.split", splitPattern},
+                             {"raise-attention.matmul", matmulPattern},
+                             {"raise-attention.parts", partsPattern}};
 
 } // namespace
 

@@ -192,7 +192,9 @@ const PassInfo kTable[] = {
     // RaiseAttention.cpp
     {Pass, "raise-attention",
      "attention made of products, maps and a softmax becomes one operation", runRaiseAttention},
+    {Pattern, "raise-attention.split", "scores that are reshaped for a map and back"},
     {Pattern, "raise-attention.matmul", "products with a softmax of products"},
+    {Pattern, "raise-attention.parts", "a bias of rows and columns of keys as two parts"},
 
     // CausalAttention.cpp
     {Pass, "causal-attention", "a constant bias by which queries see no later keys is an attribute",
@@ -241,6 +243,10 @@ const PassInfo kTable[] = {
      "rows of a product with a matrix that are merged before it and taken apart behind it"},
     {Pattern, "eliminate-transpose.product",
      "of rows, from below their product with a matrix to a transpose above it"},
+    {Pattern, "eliminate-transpose.shared",
+     "behind slices that share out what was transposed and reshaped"},
+    {Pattern, "eliminate-transpose.merge",
+     "before a reshape that merges dimensions behind another transpose"},
 
     // AssignPrecision.cpp, RoundWeights.cpp
     {Pass, "assign-precision", "tensors are stored, and contractions multiply, as --precision asks",

@@ -96,7 +96,12 @@ void AttentionForm::writeRest(StepWriter &out, StepWriter::Change change) const 
   auto operand = [&](unsigned i) {
     return out.view(form_.anchorInputs[i].inputs[0].source, change(view(i)));
   };
-  w.line("const auto bias = pack(" + (hasBias() ? operand(at_.bias) : std::string()) + ");");
+  std::string added = hasBias() ? operand(at_.bias) : std::string();
+  for (unsigned i = 0; i < countOfParts(); ++i)
+    added += (added.empty() ? "make_attention_part<" : ", make_attention_part<") +
+             std::to_string(factor(i).step) + ", " + std::to_string(factor(i).extent) + ">(" +
+             operand(part(i)) + ")";
+  w.line("const auto bias = pack(" + added + ");");
   w.line("const auto y = " + out.resultView(0, change(resultView())) + ";");
   if (!hasOrder())
     return;
@@ -112,12 +117,14 @@ bool AttentionForm::hasOrder() const {
 }
 
 Result<> matchAttention(const GroupQuery &in, int64_t largestHead, unsigned first,
-                        bool takesOrder) {
+                        AttentionTakes takes) {
   if (auto alone = matchAlone(in, Op::Attention); !alone)
     return alone;
   const AttentionForm f(in.form);
-  if (f.hasOrder() && !takesOrder)
+  if (f.hasOrder() && !takes.order)
     return Refusal{"positions, a window or a bound of the scores", ""};
+  if (f.countOfParts() > 0 && (!takes.parts || f.countOfParts() > 3))
+    return Refusal{std::to_string(f.countOfParts()) + " parts by coordinates of keys", ""};
   if (!f.depth().isConstant() || !f.extent().isConstant() ||
       std::max(f.depth().constant(), f.extent().constant()) > largestHead)
     return Refusal{"heads of more than " + std::to_string(largestHead) + " elements", ""};

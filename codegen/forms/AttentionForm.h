@@ -27,6 +27,11 @@ public:
   Strides resultView() const { return merged(result()); }
 
   bool hasBias() const { return at_.bias != 0; }
+  /// Operands that are added to scores by a coordinate of the key.
+  unsigned countOfParts() const { return at_.factors; }
+  unsigned part(unsigned i) const { return at_.parts + i; }
+  unsigned countOfAdded() const { return hasBias() + countOfParts(); }
+  AttentionFactor factor(unsigned i) const { return attentionFactor(*form_.anchor, i); }
   /// Whether positions come from memory, keys before a window are hidden, or scores have a bound:
   /// kernels take an `attention_order` then.
   bool hasOrder() const;
@@ -35,8 +40,8 @@ public:
 
   /// Writes the extents, what is hidden and what is undefined into a kernel's configuration.
   void configure(StepWriter::Config &cfg) const;
-  /// Declares the views q, k, v and y, the pack `bias` and, where there is one, `order`; `change`
-  /// rewrites the strides of each.
+  /// Declares the views q, k, v and y, the pack `bias` (a view, or what attention_parts are) and,
+  /// where there is one, `order`; `change` rewrites the strides of each.
   void writeViews(
       StepWriter &out, StepWriter::Change change = [](const Strides &s) { return s; }) const;
 
@@ -63,10 +68,14 @@ private:
   MergedDims leading_;
 };
 
+/// What a kernel of attention takes beside the plain operation.
+struct AttentionTakes {
+  bool order = false; ///< positions, windows, bounds of scores (hasOrder)
+  bool parts = false; ///< what is added by coordinates of keys
+};
 /// An attention alone whose heads have at most `largestHead` elements, and whose operands `first`
-/// (0 q, 1 k) to v are contiguous along their last dimension. `takesOrder`: the kernel reads an
-/// order (hasOrder).
+/// (0 q, 1 k) to v are contiguous along their last dimension.
 Result<> matchAttention(const GroupQuery &in, int64_t largestHead, unsigned first,
-                        bool takesOrder = false);
+                        AttentionTakes takes = {});
 
 } // namespace tenon

@@ -99,10 +99,16 @@ bool evaluateAttention(const Operation &op, EvaluationFrame &frame, std::string 
   if (result.size() == 0)
     return frame.results.push_back(std::move(result)), true;
   const Stack queries(q, batches), keys(k, batches), values(v, batches);
+  std::vector<Stack> parts;
+  std::vector<AttentionFactor> factors;
   const AttentionOperands at = attentionOperands(op);
   llvm::Optional<Stack> bias;
   if (at.bias)
     bias.emplace(frame.operands[at.bias], batches);
+  for (unsigned i = 0; i < at.factors; ++i) {
+    parts.emplace_back(frame.operands[at.parts + i], batches);
+    factors.push_back(attentionFactor(op, i));
+  }
   const double scale = op.floatAttr("scale"), cap = op.floatAttr("softcap", 0);
   const Order order{op, m, n, at.first ? &frame.operands[at.first] : nullptr,
                     batches.empty() ? 1 : result.size() / (m * e) / batches.front()};
@@ -115,16 +121,25 @@ bool evaluateAttention(const Operation &op, EvaluationFrame &frame, std::string 
           PackedRows(queries.at(batch, batches), m, d, queries.rowStride(), queries.columnStride()),
           keys.at(batch, batches), n, keys.columnStride(), keys.rowStride(), scores.data());
       const double *added = bias ? bias->at(batch, batches) : nullptr;
+      const auto sumOfParts = [&](int64_t i, int64_t j) {
+        double sum = 0;
+        for (size_t p = 0; p < parts.size(); ++p)
+          sum += parts[p].at(
+              batch, batches)[i * parts[p].rowStride() +
+                              j / factors[p].step % factors[p].extent * parts[p].columnStride()];
+        return sum;
+      };
       for (int64_t i = 0; i < m; ++i) {
         for (int64_t j = 0; j < n; ++j) {
           double &score = scores[size_t(i * n + j)];
           score *= scale;
           if (cap > 0)
             score = cap * std::tanh(score / cap);
-          score =
-              order.hides(batch, i, j)
-                  ? -std::numeric_limits<double>::infinity()
-                  : score + (added ? added[i * bias->rowStride() + j * bias->columnStride()] : 0);
+          score = order.hides(batch, i, j)
+                      ? -std::numeric_limits<double>::infinity()
+                      : score +
+                            (added ? added[i * bias->rowStride() + j * bias->columnStride()] : 0) +
+                            sumOfParts(i, j);
         }
         normalizeScores(scores.data() + i * n, n, zeroUndefined);
       }

@@ -1,14 +1,19 @@
 // Attention.
 //
-//   attention (q, k, v, bias?, first?) {scale, causal, window, softcap, zero_undefined}
+//   attention (q, k, v, bias?, part…, first?) {scale, factors, causal, window, softcap,
+//                                              zero_undefined}
 //     q [batch…, M, D], k [batch…, N, D], v [batch…, N, E] → [batch…, M, E], leading dimensions
 //     broadcast:
-//       score[m, n]  = cap(scale · Σ_d q[m, d] · k[n, d]) + bias[m, n]
+//       score[m, n]  = cap(scale · Σ_d q[m, d] · k[n, d]) + bias[m, n] + Σ_i part_i[m, n_i]
 //       weight[m, n] = e^(score[m, n] − largest[m]) / Σ_j e^(score[m, j] − largest[m])
 //       y[m, e]      = Σ_n weight[m, n] · v[n, e]
 //     where largest[m] is the largest score of query m. `bias` broadcasts to the scores
 //     [batch…, M, N]; −∞ there hides a key from a query. cap(s) is s, or t · tanh(s / t) where
 //     `softcap` is t.
+//     `factors` [f₀, …] makes N = f₀ · f₁ · … a space of that many dimensions (rows and columns of
+//     an image) in which key n has the coordinates n₀, n₁, …, the last running fastest. There is a
+//     part for each, which broadcasts to [batch…, M, fᵢ]: positions relative to each other, say, of
+//     which the sums are never stored.
 //     Query m stands at position p = first + m, where `first` is an integer, or one for each entry
 //     of the leading dimension, and 0 where it is missing; it is known by its type, so there may be
 //     one without a bias. Hidden, as if that stood in the bias, are keys n
@@ -33,18 +38,41 @@
 namespace tenon {
 namespace {
 
-/// The bias is of the type in which scores are computed, or has 16 bits, and broadcasts to them.
-bool checkBias(const Operation &op, unsigned i, llvm::ArrayRef<Dim> scores, std::string &error) {
+/// What is added is of the type in which scores are computed, or has 16 bits, and broadcasts to
+/// them, or to `scores`, of fewer keys.
+bool checkAdded(const Operation &op, unsigned i, llvm::ArrayRef<Dim> scores, llvm::StringRef who,
+                std::string &error) {
   const Type bias = op.operand(i)->type();
   const Element e = computeElement(op.operand(0)->type().element());
   if (bias.element() != e && bias.element() != Element::F16 && bias.element() != Element::BF16)
-    return fail(error, "bias: expected element type " + name(e) + ", f16 or bf16, found " +
+    return fail(error, who + ": expected element type " + name(e) + ", f16 or bf16, found " +
                            toString(bias));
   llvm::SmallVector<Dim, 6> both;
   if (!broadcastShapes({scores, bias.shape()}, both) || !sameShape(both, scores))
-    return fail(error, "bias: expected a shape that broadcasts to the scores " + text(scores) +
+    return fail(error, who + ": expected a shape that broadcasts to the scores " + text(scores) +
                            ", found " + text(bias.shape()));
   return true;
+}
+
+/// As many parts as factors, whose product is the count of keys.
+bool checkParts(const Operation &op, const AttentionOperands &at, llvm::ArrayRef<Dim> scores,
+                std::string &error) {
+  Context &context = op.operand(0)->type().context();
+  Dim product = context.dim(1);
+  llvm::SmallVector<Dim, 6> shape(scores.begin(), scores.end());
+  for (unsigned i = 0; i < at.factors; ++i) {
+    const int64_t extent = op.intsAttr("factors")[i];
+    if (extent < 1)
+      return fail(error, "attribute factors: expected extents of 1 or more, found " +
+                             std::to_string(extent));
+    product = product * context.dim(extent);
+    shape.back() = context.dim(extent);
+    if (!checkAdded(op, at.parts + i, shape, "part " + std::to_string(i), error))
+      return false;
+  }
+  return at.factors == 0 || sameExtent(product, scores.back()) ||
+         fail(error, "attribute factors: expected a product of " + text(scores.back()) +
+                         ", the count of keys, found " + text(product));
 }
 
 /// An integer, or one for each entry of the scores' leading dimension.
@@ -106,21 +134,25 @@ bool inferAttention(const Operation &op, llvm::SmallVectorImpl<Type> &results, s
     if (!checkTensor(op, i, -1, error))
       return false;
   const AttentionOperands at = attentionOperands(op);
-  if (op.numOperands() != 3u + (at.bias != 0) + (at.first != 0))
-    return fail(error, "expected a bias of floats, then `first` of integers, found " +
-                           toString(op.operand(3)->type()) + " and " +
-                           toString(op.operand(4)->type()));
-  if ((at.bias && !checkBias(op, at.bias, shape, error)) ||
-      (at.first && !checkFirst(op, at.first, shape, error)))
+  if (op.numOperands() != 3u + (at.bias != 0) + at.factors + (at.first != 0))
+    return fail(error, "expected behind v a bias of floats, one part for each of " +
+                           std::to_string(at.factors) +
+                           " factors and `first` of integers, each but the parts optional; found " +
+                           std::to_string(op.numOperands() - 3) + " operands");
+  if ((at.bias && !checkAdded(op, at.bias, shape, "bias", error)) ||
+      !checkParts(op, at, shape, error) || (at.first && !checkFirst(op, at.first, shape, error)))
     return false;
   shape.back() = v.shape().back();
   results.push_back(Type::tensor(q.context(), q.element(), shape));
   return true;
 }
 
-const llvm::StringRef kOperands[] = {"q", "k", "v", "bias?", "first?"};
+const llvm::StringRef kOperands[] = {"q", "k", "v", "bias, parts, first…"};
 const AttrInfo kAttributes[] = {
     {"scale", AttrKind::Float, true, "factor of the products of queries and keys"},
+    {"factors", AttrKind::Ints, false,
+     "extents of the space that keys make, in which parts have their dimensions (default: no "
+     "parts)"},
     {"causal", AttrKind::Int, false,
      "keys behind a query's position by more than this are hidden (default: none are)"},
     {"window", AttrKind::Int, false,
@@ -141,9 +173,22 @@ AttentionOperands attentionOperands(const Operation &attention) {
   };
   if (count > 3 && hasIntegers(count - 1))
     at.first = count - 1;
-  if (count > 3 && !hasIntegers(3))
+  const unsigned floats = count - 3 - (at.first != 0);
+  if (attention.has("factors"))
+    at.factors = unsigned(attention.intsAttr("factors").size());
+  if (floats > at.factors)
     at.bias = 3;
+  if (at.factors > 0)
+    at.parts = 3 + (at.bias != 0);
   return at;
+}
+
+AttentionFactor attentionFactor(const Operation &attention, unsigned i) {
+  const Ints &factors = attention.intsAttr("factors");
+  AttentionFactor f{1, factors[i]};
+  for (size_t k = i + 1; k < factors.size(); ++k)
+    f.step *= factors[k];
+  return f;
 }
 
 llvm::ArrayRef<OpRow> attentionOps() {

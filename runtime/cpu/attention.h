@@ -6,8 +6,9 @@
 //   attention(cfg, batch, scale, q, k, v, bias, y, workers, order = plain_order())
 //
 // batch: dims<...> of the leading dimensions; q, k, v, y: views over (batch..., m or n, d or e) in
-// f32 or narrower floats; bias: pack() or pack(view over (batch..., m, n)); order: an
-// attention_order (common/attention_order.h), by which position m becomes one among the keys. k and
+// f32 or narrower floats; bias: a pack of what is added, views over (batch..., m, n) and
+// attention_parts (common/attention_part.h); order: an attention_order (common/attention_order.h),
+// by which position m becomes one among the keys. k and
 // v are contiguous along their last dimension, other strides are arbitrary: heads need not be split
 // or merged by a copy.
 //
@@ -28,6 +29,7 @@
 #define TENON_RUNTIME_CPU_ATTENTION_H
 
 #include "common/attention_order.h"
+#include "common/attention_part.h"
 #include "common/scalar_math.h"
 #include "cpu/map.h"
 #include "cpu/odometer.h"
@@ -141,23 +143,49 @@ TENON_TILE void attention_sums(const float *weights, attention_rows<T> values, i
   }
 }
 
+template <class L, int Rank>
+TENON_FN void add_bias(const arguments<> &, const index_t *, index_t, index_t, index_t, float *,
+                       index_t) {}
 /// Adds the bias of keys n ... n + count - 1 to one vector of queries, at[Rank - 2] the first of
 /// them; `scores` are `wide` apart.
-template <class L, int Rank, class Bias>
-TENON_FN void add_bias(const arguments<Bias> &bias, const index_t *at, index_t queries, index_t n,
-                       index_t count, float *scores, index_t wide) {
+template <class L, int Rank, class Bias, class... More>
+TENON_FN void add_bias(const arguments<Bias, More...> &bias, const index_t *at, index_t queries,
+                       index_t n, index_t count, float *scores, index_t wide) {
+  using added = added_to_scores<Bias>;
   index_t point[Rank];
   for (int d = 0; d < Rank; ++d)
     point[d] = at[d];
   for (index_t j = 0; j < count; ++j) {
-    point[Rank - 1] = n + j;
-    const f32<L> b = load_at<L, Rank - 2>(bias.head, point, queries);
+    point[Rank - 1] = added::column(n + j);
+    const f32<L> b = load_at<L, Rank - 2>(added::view(bias.head), point, queries);
     store<L>(scores + j * wide, f32<L>(load<L>(scores + j * wide) + b));
   }
+  add_bias<L, Rank>(bias.tail, at, queries, n, count, scores, wide);
 }
+
 template <class L, int Rank>
-TENON_FN void add_bias(const arguments<> &, const index_t *, index_t, index_t, index_t, float *,
-                       index_t) {}
+TENON_FN void add_bias_of_row(const arguments<> &, index_t *, index_t, index_t, float *) {}
+/// The same of one query, at[Rank - 1] being free: `count` scores, and whatever behind them up to
+/// a whole vector.
+template <class L, int Rank, class Bias, class... More>
+TENON_FN void add_bias_of_row(const arguments<Bias, More...> &bias, index_t *at, index_t n,
+                              index_t count, float *scores) {
+  using added = added_to_scores<Bias>;
+  if constexpr (added::is_part) {
+    for (index_t j = 0; j < count; ++j) {
+      at[Rank - 1] = added::column(n + j);
+      scores[j] += load_element(&bias.head.view.data[bias.head.view.offset(at)]);
+    }
+  } else {
+    for (index_t j = 0; j < count; j += L::width) {
+      at[Rank - 1] = n + j;
+      const index_t lanes = count - j < L::width ? count - j : index_t(L::width);
+      const f32<L> b = load_at<L, Rank - 1>(bias.head, at, lanes);
+      store<L>(scores + j, f32<L>(load<L>(scores + j) + b));
+    }
+  }
+  add_bias_of_row<L, Rank>(bias.tail, at, n, count, scores);
+}
 
 /// Where the queries of the batch entry `at` begin among the keys.
 template <int Rank, class Order>
@@ -330,15 +358,10 @@ TENON_FN void attend_row(const Cfg &cfg, float scale, const Q &q, const K &k, co
     bound_scores<L>(order, scores, ceil_div(count, width), width);
     for (index_t j = count; j < tile; ++j)
       scores[j] = -float(INFINITY);
+    add_bias_of_row<L, Rank>(bias, at, n, count, scores);
     f32<L> most = broadcast<L>(-float(INFINITY)), total = {};
-    for (index_t j = 0; j < count; j += width) {
-      if constexpr (Bias::count > 0) {
-        at[Rank - 1] = n + j;
-        const f32<L> b = load_at<L, Rank - 1>(bias.head, at, lanes_of(j, count));
-        store<L>(scores + j, f32<L>(load<L>(scores + j) + b));
-      }
+    for (index_t j = 0; j < count; j += width)
       most = max<L>(most, load<L>(scores + j));
-    }
     float lanes[width], largest = -float(INFINITY), scaling;
     store<L>(lanes, most);
     for (float lane : lanes)

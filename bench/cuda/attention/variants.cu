@@ -10,14 +10,16 @@ namespace {
 
 using namespace tenon;
 
+enum mask { nothing, causal, keys_masked, scores_biased };
+
 /// The kernel's Config for heads of D columns; batch, heads of keys and their groups are its
 /// leading dimensions.
-template <class Schedule, int D, bool Causal> struct study_config : Schedule {
+template <class Schedule, int D, int Mask> struct study_config : Schedule {
   dims<dyn, dyn, dyn> batch;
   dyn m, n;
   static constexpr fixed<D> d{}, e{};
-  static constexpr int causal = Causal ? 0 : -1;
-  static constexpr bool zero_undefined = false, bias_pairs = false;
+  static constexpr int causal = Mask == mask::causal ? 0 : -1;
+  static constexpr bool zero_undefined = false, bias_pairs = Mask > mask::causal; // n is even there
 };
 
 template <class T> auto view_of(T *base, const long (&stride)[3], long group, bool shared) {
@@ -26,16 +28,31 @@ template <class T> auto view_of(T *base, const long (&stride)[3], long group, bo
                                                shared ? 0 : stride[1], stride[2], fixed<1>{}));
 }
 
-template <class T, int D, class Schedule, bool Causal>
+/// What is added to scores, over (batch, heads / group, group, m, n).
+template <class T, int Mask> auto bias_of(const attention_problem &p) {
+  if constexpr (Mask == keys_masked)
+    return pack(make_view(static_cast<const float *>(p.bias),
+                          dims<dyn, fixed<0>, fixed<0>, fixed<0>, fixed<1>>(
+                              p.n, fixed<0>{}, fixed<0>{}, fixed<0>{}, fixed<1>{})));
+  else if constexpr (Mask == scores_biased)
+    return pack(
+        make_view(static_cast<const T *>(p.bias),
+                  dims<fixed<0>, dyn, dyn, dyn, fixed<1>>(fixed<0>{}, index_t(p.group) * p.m * p.n,
+                                                          index_t(p.m) * p.n, p.n, fixed<1>{})));
+  else
+    return pack();
+}
+
+template <class T, int D, class Schedule, int Mask>
 int launch(const attention_problem &p, cudaStream_t stream, bool early) {
-  study_config<Schedule, D, Causal> cfg;
+  study_config<Schedule, D, Mask> cfg;
   cfg.batch = {p.batch, p.heads / p.group, p.group};
   cfg.m = p.m;
   cfg.n = p.n;
   auto kernel = cuda::attention_sm90(
       cfg, p.scale, view_of(static_cast<const T *>(p.q), p.q_stride, p.group, false),
       view_of(static_cast<const T *>(p.k), p.k_stride, p.group, true),
-      view_of(static_cast<const T *>(p.v), p.v_stride, p.group, true), pack(),
+      view_of(static_cast<const T *>(p.v), p.v_stride, p.group, true), bias_of<T, Mask>(p),
       view_of(static_cast<T *>(p.y), p.y_stride, p.group, false));
   using K = decltype(kernel);
   if (kernel.complete() != cuda::ok)
@@ -60,17 +77,17 @@ int launch(const attention_problem &p, cudaStream_t stream, bool early) {
   return int(cudaLaunchKernelExC(&config, function, arguments));
 }
 
-template <class T, int D, class Schedule, bool Causal> void add(const char *name) {
-  attention_entries().push_back(
-      {name, D, Causal, detail::is_same<T, bf16>, &launch<T, D, Schedule, Causal>});
+template <class T, int D, class Schedule, int Mask> void add(const char *name) {
+  attention_entries().push_back({name, D, Mask == causal, detail::is_same<T, bf16>,
+                                 Mask > causal ? Mask - 1 : 0, &launch<T, D, Schedule, Mask>});
 }
 
 // Variants are counted, and every PARTS-th is built here.
-template <bool Here, class T, int D, class Schedule, bool Causal> struct adder {
+template <bool Here, class T, int D, class Schedule, int Mask> struct adder {
   explicit adder(const char *) {}
 };
-template <class T, int D, class Schedule, bool Causal> struct adder<true, T, D, Schedule, Causal> {
-  explicit adder(const char *name) { add<T, D, Schedule, Causal>(name); }
+template <class T, int D, class Schedule, int Mask> struct adder<true, T, D, Schedule, Mask> {
+  explicit adder(const char *name) { add<T, D, Schedule, Mask>(name); }
 };
 constexpr int first_counter = __COUNTER__ + 1;
 #define JOIN_(a, b) a##b
@@ -82,17 +99,23 @@ constexpr int first_counter = __COUNTER__ + 1;
 #define VARIANT(name, t, d, causal, ...) ONE(__COUNTER__, name, t, d, causal, __VA_ARGS__)
 /// Full and causal.
 #define BOTH(t, d, name, ...)                                                                      \
-  VARIANT(name, t, d, false, __VA_ARGS__)                                                          \
-  VARIANT(name, t, d, true, __VA_ARGS__)
+  VARIANT(name, t, d, nothing, __VA_ARGS__)                                                        \
+  VARIANT(name, t, d, mask::causal, __VA_ARGS__)
+/// With something added to scores.
+#define BIASED(t, d, name, ...)                                                                    \
+  VARIANT(name, t, d, keys_masked, __VA_ARGS__)                                                    \
+  VARIANT(name, t, d, scores_biased, __VA_ARGS__)
 /// What is tried for heads of at most 64 and of at most 128 columns.
-#define NARROW(t, d)                                                                               \
+#define NARROW(BOTH, t, d)                                                                         \
   BOTH(t, d, "c1 k128 s2 o b2", 1, 1, 128, 2, true, false, 2)                                      \
   BOTH(t, d, "c1 k64 s2 o b3", 1, 1, 64, 2, true, false, 3)                                        \
-  BOTH(t, d, "c2 k64 s2 b2", 2, 1, 64, 2, false, false, 2)                                         \
   BOTH(t, d, "c2t2 k64 s4 o", 2, 2, 64, 4, true, false, 1)                                         \
   BOTH(t, d, "c2t2 k128 s4 o", 2, 2, 128, 4, true, false, 1)                                       \
-  BOTH(t, d, "c3 k128 s2 oul", 3, 1, 128, 2, true, true, 1)                                        \
   BOTH(t, d, "c2 k128 s2 oul", 2, 1, 128, 2, true, true, 1)
+/// What leaves no registers for a bias.
+#define UNBIASED(t, d)                                                                             \
+  BOTH(t, d, "c2 k64 s2 b2", 2, 1, 64, 2, false, false, 2)                                         \
+  BOTH(t, d, "c3 k128 s2 oul", 3, 1, 128, 2, true, true, 1)
 #define WIDE(t, d)                                                                                 \
   BOTH(t, d, "c1 k64 s2 o b2", 1, 1, 64, 2, true, false, 2)                                        \
   BOTH(t, d, "c2t2 k64 s4 o", 2, 2, 64, 4, true, false, 1)                                         \
@@ -101,9 +124,13 @@ constexpr int first_counter = __COUNTER__ + 1;
 
 // c warpgroups, t teams, keys, stages; o overlap, u turns with l lazy scaling, b blocks of a
 // multiprocessor
-NARROW(f16, 40)
-NARROW(f16, 64)
-NARROW(bf16, 64)
+NARROW(BOTH, f16, 40)
+UNBIASED(f16, 40)
+NARROW(BOTH, f16, 64)
+UNBIASED(f16, 64)
+NARROW(BIASED, f16, 64)
+NARROW(BOTH, bf16, 64)
+UNBIASED(bf16, 64)
 WIDE(f16, 80)
 WIDE(f16, 128)
 WIDE(bf16, 128)
@@ -123,9 +150,9 @@ std::vector<attention_entry> &attention_entries() {
 extern "C" {
 int attention_count() { return int(study::attention_entries().size()); }
 const char *attention_name(int i) { return study::attention_entries()[size_t(i)].name; }
-int attention_suits(int i, int d, int causal, int bf16) {
+int attention_suits(int i, int d, int causal, int bf16, int masked) {
   const study::attention_entry &e = study::attention_entries()[size_t(i)];
-  return e.d == d && e.causal == causal && e.bf16 == bf16;
+  return e.d == d && e.causal == causal && e.bf16 == bf16 && e.masked == masked;
 }
 int attention_launch(int i, const study::attention_problem *p, void *stream, int early) {
   return study::attention_entries()[size_t(i)].launch(*p, static_cast<cudaStream_t>(stream),

@@ -16,11 +16,13 @@ struct attention_problem {
   float scale;
   int causal; // query m sees the keys up to m
   int bf16;
+  int masked;       // 0: by nothing, 1: float32 [batch, 1, 1, n], 2: of the operands' type
+  const void *bias; //   [1, heads, m, n]; both contiguous
 };
 
 struct attention_entry {
   const char *name;
-  int d, causal, bf16;
+  int d, causal, bf16, masked;
   int (*launch)(const attention_problem &, cudaStream_t, bool early);
 };
 std::vector<attention_entry> &attention_entries();
@@ -30,8 +32,8 @@ std::vector<attention_entry> &attention_entries();
 extern "C" {
 int attention_count();
 const char *attention_name(int i);
-/// Whether variant i takes heads of d columns, this mask and type.
-int attention_suits(int i, int d, int causal, int bf16);
+/// Whether variant i takes heads of d columns, this type and these masks.
+int attention_suits(int i, int d, int causal, int bf16, int masked);
 /// 0, or an error of CUDA or of the driver. `early`: by programmatic dependent launch.
 int attention_launch(int i, const study::attention_problem *p, void *stream, int early);
 }

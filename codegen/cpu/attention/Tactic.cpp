@@ -51,13 +51,14 @@ struct Attention {
   using Schedule = AttentionSchedule;
 
   static Result<Problem> match(const GroupQuery &in) {
-    return matchAttention(in, kLargestHead, 1, true).andThen([&]() -> Result<Problem> {
-      if (!in.level.family->facts.hosted)
-        return Refusal{"blocks too large for small stacks", ""};
-      if (in.form.anchor->operand(0)->type().element() == Element::F64)
-        return Refusal{"elements of f64", ""};
-      return Problem{in, AttentionForm(in.form)};
-    });
+    return matchAttention(in, kLargestHead, 1, {.order = true, .parts = true})
+        .andThen([&]() -> Result<Problem> {
+          if (!in.level.family->facts.hosted)
+            return Refusal{"blocks too large for small stacks", ""};
+          if (in.form.anchor->operand(0)->type().element() == Element::F64)
+            return Refusal{"elements of f64", ""};
+          return Problem{in, AttentionForm(in.form)};
+        });
   }
 
   static void candidates(const Problem &p, std::vector<Schedule> &out) {

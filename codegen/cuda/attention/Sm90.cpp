@@ -96,8 +96,23 @@ struct WarpgroupAttention {
     AttentionForm f;
 
     attention_sm90_geometry geometry(const WarpgroupAttentionSchedule &s) const {
-      return {s.warpgroups,         s.teams, s.keys, s.stages, s.blocks, f.depth().constant(),
-              f.extent().constant()};
+      index_t staged = 0;
+      for (unsigned i = 0; i < f.countOfParts(); ++i)
+        staged += part(i).staged_words(s.keys);
+      return {s.warpgroups,          s.teams, s.keys, s.stages, s.blocks, f.depth().constant(),
+              f.extent().constant(), staged};
+    }
+    attention_part_geometry part(unsigned i) const {
+      const AttentionFactor factor = f.factor(i);
+      const Element e = in.form.anchor->operand(f.part(i))->type().element();
+      return {factor.step, factor.extent, bitWidth(e) / 8};
+    }
+    /// Registers for what is added to scores.
+    int64_t held(const WarpgroupAttentionSchedule &s) const {
+      int64_t n = sharesBias() ? s.keys / 4 : 0;
+      for (unsigned i = 0; i < f.countOfParts(); ++i)
+        n += part(i).held(s.keys);
+      return n;
     }
     /// Whether all queries of a head have the same bias.
     bool sharesBias() const {
@@ -127,7 +142,7 @@ struct WarpgroupAttention {
   }
 
   static Result<Problem> match(const GroupQuery &in) {
-    return matchAttention(in, kLargestHead, 0).andThen([&]() -> Result<Problem> {
+    return matchAttention(in, kLargestHead, 0, {.parts = true}).andThen([&]() -> Result<Problem> {
       if (!hasWgmma(in.level))
         return Refusal{"wgmma exists on sm_90a only", ""};
       const Element e = in.form.anchor->operand(0)->type().element();
@@ -183,8 +198,8 @@ struct WarpgroupAttention {
     if (s.turns != 0 && (s.teams > 1 || s.warpgroups == 1))
       return impossible(text, "several warpgroups of one team take turns");
     const attention_sm90_geometry shape = p.geometry(s);
-    if (!shape.fits_registers(p.sharesBias()))
-      return impossible(text, std::to_string(shape.needed_registers(p.sharesBias())) +
+    if (!shape.fits_registers(p.held(s)))
+      return impossible(text, std::to_string(shape.needed_registers(p.held(s))) +
                                   " registers where a thread has " +
                                   std::to_string(shape.consumer_registers()));
     if (shape.joining_bytes() > shape.barriers_at() - shape.keys_at())
@@ -217,6 +232,14 @@ struct WarpgroupAttention {
     return *best;
   }
 
+  /// What is added to scores makes a tile take so many times as long.
+  static double priceOfAdded(const Problem &p, const Schedule &s) {
+    double price = !p.f.hasBias() ? 1 : p.sharesBias() ? kCosts.biasOfKeys : kCosts.bias;
+    for (unsigned i = 0; i < p.f.countOfParts(); ++i)
+      price += (p.part(i).staged_words(s.keys) > 0 ? kCosts.bias : kCosts.biasOfKeys) - 1;
+    return price;
+  }
+
   static double microseconds(const Problem &p, const Schedule &s) {
     const Row &row = rowOf(p, s);
     const attention_sm90_geometry shape = p.geometry(s);
@@ -231,10 +254,7 @@ struct WarpgroupAttention {
                                      double(s.teams));
     const double blocks = p.f.heads() * std::ceil(double(p.f.queries().upper()) / rows);
     double alone = row.alone, together = row.together;
-    const double factor = double(s.keys) / double(row.schedule.keys) *
-                          (!p.f.hasBias()   ? 1
-                           : p.sharesBias() ? kCosts.biasOfKeys
-                                            : kCosts.bias);
+    const double factor = double(s.keys) / double(row.schedule.keys) * priceOfAdded(p, s);
     const double shortRows =
         double(s.keys * s.teams) * kCosts.shortRow *
         ((p.f.depth().constant() % 64 != 0) + (p.f.extent().constant() % 64 != 0));

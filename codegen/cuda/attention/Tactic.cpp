@@ -72,14 +72,15 @@ struct Attention {
   }
 
   static Result<Problem> match(const GroupQuery &in) {
-    return matchAttention(in, kLargestHead, 0, true).andThen([&]() -> Result<Problem> {
-      const Element e = in.form.anchor->operand(0)->type().element();
-      if (!isMachineOf(kMmaSm80, in.level))
-        return Refusal{"Tensor Cores before sm_80", ""};
-      if (e != Element::F16 && e != Element::BF16)
-        return Refusal{"elements of " + name(e).str(), ""};
-      return Problem{in, AttentionForm(in.form)};
-    });
+    return matchAttention(in, kLargestHead, 0, {.order = true, .parts = true})
+        .andThen([&]() -> Result<Problem> {
+          const Element e = in.form.anchor->operand(0)->type().element();
+          if (!isMachineOf(kMmaSm80, in.level))
+            return Refusal{"Tensor Cores before sm_80", ""};
+          if (e != Element::F16 && e != Element::BF16)
+            return Refusal{"elements of " + name(e).str(), ""};
+          return Problem{in, AttentionForm(in.form)};
+        });
   }
 
   static void candidates(const Problem &p, std::vector<Schedule> &out) {
@@ -105,7 +106,7 @@ struct Attention {
         std::max(1.0, kPeak / (p.in.level.tensorTflops / std::max(1u, p.in.level.multiprocessors)));
     const auto keys = double(s.keys);
     const double work = slower * kMma * keys * double(shape.depth() + shape.width()) / 128 +
-                        (kWeights + (p.f.hasBias() ? kBias : 0)) * 16 * keys;
+                        (kWeights + p.f.countOfAdded() * kBias) * 16 * keys;
     // Rounds of blocks that share a multiprocessor, the last of fewer.
     const double each = std::ceil(blocks / std::max(1u, p.in.level.multiprocessors));
     constexpr int64_t kWarpsTogether = 12; // that registers suffice for

@@ -337,7 +337,7 @@ void DecodeAttentionProblem::writeOperands(StepWriter &out) const {
 
 Result<DecodeAttentionProblem> readDecodeAttention(const GroupQuery &in) {
   const bool isChain = in.form.isChain();
-  return matchAttention(in, kLargestHead, isChain ? 3 : 0, true)
+  return matchAttention(in, kLargestHead, isChain ? 3 : 0, {.order = true})
       .andThen([&]() -> Result<DecodeAttentionProblem> {
         if (!isMachineOf(kMmaSm80, in.level))
           return Refusal{"Tensor Cores before sm_80", ""};

@@ -37,10 +37,35 @@ struct attention_geometry {
   }
 };
 
+/// One part of what is added to scores (common/attention_part.h), of elements of so many bytes, for
+/// a warp's 16 queries and tiles of so many keys (tile_parts.cuh).
+struct attention_part_geometry {
+  index_t step, extent, bytes;
+
+  TENON_FN constexpr bool is_steady(index_t keys) const {
+    return step == 1 && extent % 8 == 0 && keys % extent == 0;
+  }
+  TENON_FN constexpr bool is_coarse(index_t keys) const {
+    return step % keys == 0 || (step % 8 == 0 && keys % step == 0);
+  }
+  /// Runs of a tile's keys that have one coordinate.
+  TENON_FN constexpr index_t runs(index_t keys) const { return max_of(index_t(1), keys / step); }
+  /// Of a row in shared memory, an odd number of words so that rows are spread over the banks.
+  TENON_FN constexpr index_t staged_words(index_t keys) const {
+    return is_steady(keys) || is_coarse(keys) ? 0
+                                              : ceil_div(extent * bytes, index_t(4)) / 2 * 2 + 1;
+  }
+  /// Registers of a thread.
+  TENON_FN constexpr index_t held(index_t keys) const {
+    return is_steady(keys) ? extent * bytes / 8 : is_coarse(keys) ? 2 * runs(keys) + 4 : 4;
+  }
+};
+
 /// Of the kernel by warpgroups. Tiles in shared memory are blocks of 64 columns, rows of 128 bytes.
 struct attention_sm90_geometry {
   index_t warpgroups, teams, keys, stages, blocks; // the schedule
   index_t d, e;                                    // of a query and key, and of a value
+  index_t staged = 0;                              // words of a query's parts in shared memory
 
   /// What products take: steps of 16 along d, widths of 16 or of multiples of 32.
   TENON_FN constexpr index_t depth() const { return ceil_div(d, index_t(16)) * 16; }
@@ -66,7 +91,10 @@ struct attention_sm90_geometry {
     return (teams - 1) * (warpgroups / teams) * 128 * sent() * 4;
   }
   TENON_FN constexpr index_t barrier_bytes() const { return (1 + 4 * stages) * 8; }
-  TENON_FN constexpr index_t shared_bytes() const { return barriers_at() + barrier_bytes(); }
+  /// Every warp has its queries' parts.
+  TENON_FN constexpr index_t staged_at() const { return barriers_at() + barrier_bytes(); }
+  TENON_FN constexpr index_t staged_bytes() const { return 64 * warpgroups * staged * 4; }
+  TENON_FN constexpr index_t shared_bytes() const { return staged_at() + staged_bytes(); }
 
   /// Registers of a thread: an even share is launched with; consumers take what the producer gives.
   static constexpr index_t producer_registers = 24, most_registers = 240;
@@ -78,14 +106,14 @@ struct attention_sm90_geometry {
     return min_of(most_registers,
                   (even_share() + (even_share() - producer_registers) / warpgroups) / 8 * 8);
   }
-  /// What a consumer needs for its sums, scores, weights and, where all queries share one, the
-  /// bias of a tile's keys, and beside them.
-  TENON_FN constexpr index_t needed_registers(bool shared_bias) const {
-    return width() / 2 + keys / 2 + keys / 4 + (shared_bias ? keys / 4 : 0) + 24;
+  /// What a consumer needs for its sums, scores, weights and `held` numbers that are added to
+  /// scores, and beside them. Where all queries share a bias, that of a tile's keys is held.
+  TENON_FN constexpr index_t needed_registers(index_t held) const {
+    return width() / 2 + keys / 2 + keys / 4 + held + 24;
   }
   /// The operands of one instruction have to fit into the share that is launched with.
-  TENON_FN constexpr bool fits_registers(bool shared_bias) const {
-    return needed_registers(shared_bias) <= consumer_registers() &&
+  TENON_FN constexpr bool fits_registers(index_t held) const {
+    return needed_registers(held) <= consumer_registers() &&
            max_of(width(), keys) / 2 + 24 <= even_share();
   }
 };

@@ -16,13 +16,15 @@
 // causal (keys n > m + causal are hidden from query m, and tiles of which no query of the block
 // sees a key left out; -1: none are), zero_undefined (weights that are NaN, every key hidden, count
 // as 0). Schedule: warps, teams, keys (multiple of 16), stages. q, k, v, y: views over (batch..., m
-// or n, d or e), contiguous along the last dimension but for y; bias: pack() or pack(view over
-// (batch..., m, n)), f32, f16 or bf16; order: an attention_order (common/attention_order.h), whose
-// origin is read from memory, so that a captured launch follows a cache that fills. Fast where rows
-// are whole, aligned runs of 16 bytes; right otherwise.
+// or n, d or e), contiguous along the last dimension but for y; bias: a pack of what is added,
+// views over (batch..., m, n) and attention_parts (common/attention_part.h), f32, f16 or bf16;
+// order: an attention_order (common/attention_order.h), whose origin is read from memory, so that a
+// captured launch follows a cache that fills. Fast where rows are whole, aligned runs of 16 bytes;
+// right otherwise.
 #ifndef TENON_RUNTIME_CUDA_ATTENTION_KERNEL_CUH
 #define TENON_RUNTIME_CUDA_ATTENTION_KERNEL_CUH
 
+#include "common/attention_part.h"
 #include "cuda/attention/geometry.h"
 #include "cuda/tile/attention_rows.cuh"
 #include "cuda/tile/row_loader.cuh"
@@ -155,8 +157,7 @@ private:
                            const index (&at)[rank], index origin, index first) const {
     scores score = {};
     scores added = {};
-    if constexpr (has_bias) // on its way while products are computed
-      load_bias(added, at, first);
+    load_bias(added, bias, at, first); // on its way while products are computed
     s.template multiply_keys<tile_of_k>(score, k_tile, team() * keys);
     warp_rows::finish_scores(score, scale, order, added);
     hide(score, origin, at[rank - 2] + my_row(), first);
@@ -177,9 +178,13 @@ private:
     }
   }
 
-  /// The bias of this lane's scores; of those that do not exist whatever.
-  TENON_DEVICE void load_bias(scores &added, const index (&at)[rank], index first) const {
-    const auto &view = bias.head;
+  TENON_DEVICE void load_bias(scores &, const arguments<> &, const index (&)[rank], index) const {}
+  /// Loads what is added to this lane's scores, a bias first; to those that do not exist whatever.
+  template <class B, class... More>
+  TENON_DEVICE void load_bias(scores &added, const arguments<B, More...> &from,
+                              const index (&at)[rank], index first) const {
+    using kind = added_to_scores<B>;
+    const auto &view = kind::view(from.head);
     const index step = index(index_t(view.strides.template get<rank - 1>()));
     index point[rank];
     for (int i = 0; i < rank; ++i)
@@ -189,8 +194,22 @@ private:
       const index row = at[rank - 2] + my_row() + lane() / 4 + 8 * r;
       point[rank - 2] = min_of(row, count_of_queries() - 1);
       point[rank - 1] = 0;
-      warp_rows::load_bias(added, r, view.data + offset(view.strides, point), step, first,
-                           count_of_keys());
+      const auto *const there = view.data + offset(view.strides, point);
+      if constexpr (kind::is_part)
+        add_part<kind>(added, r, there, step, first);
+      else
+        warp_rows::load_bias(added, r, there, step, first, count_of_keys());
+    }
+    load_bias(added, from.tail, at, first);
+  }
+  template <class Kind, class T>
+  TENON_DEVICE static void add_part(scores &added, int r, const T *from, index step, index first) {
+    TENON_UNROLL
+    for (int j = 0; j < keys / 8; ++j) {
+      TENON_UNROLL
+      for (int i = 0; i < 2; ++i)
+        added[j][2 * r + i] +=
+            load_element(from + Kind::column(first + 8 * j + 2 * (lane() % 4) + i) * step);
     }
   }
 

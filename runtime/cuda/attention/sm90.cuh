@@ -23,11 +23,13 @@
 // Config: as for kernel.cuh, with 1 to 256 for d and e, at most three dims of batch, and bias_pairs
 // (two neighbours of the bias along n start at a multiple of their bytes, and n is even). Schedule:
 // warpgroups, teams, keys (multiple of 32), stages, overlap, turns, blocks (of a multiprocessor).
-// q, k, v: views that tensor maps describe (tensor_map.h). The scale is positive.
+// bias: at most one view and parts, the view first. q, k, v: views that tensor maps describe
+// (tensor_map.h). The scale is positive.
 #ifndef TENON_RUNTIME_CUDA_ATTENTION_SM90_CUH
 #define TENON_RUNTIME_CUDA_ATTENTION_SM90_CUH
 
 #include "cuda/attention/geometry.h"
+#include "cuda/attention/tile_parts.cuh"
 #include "cuda/ptx/elect.cuh"
 #include "cuda/ptx/exp2.cuh"
 #include "cuda/ptx/named_barrier.cuh"
@@ -67,16 +69,19 @@ struct attention_sm90_kernel {
   static constexpr int e = int(decltype(Config::e)::value);
   static constexpr bool is_causal = Config::causal >= 0;
   static constexpr bool has_bias = Bias::count > 0, bias_pairs = Config::bias_pairs;
+  static constexpr bool has_full_bias = starts_with_bias<Bias>;
   static constexpr int warpgroups = Config::warpgroups, teams = Config::teams;
   static constexpr int keys = Config::keys, stages = Config::stages;
+  using parts = tile_parts<keys, Bias>;
   static constexpr attention_sm90_geometry shape = {
-      warpgroups, teams, keys, stages, Config::blocks, index_t(decltype(Config::d)::value), e};
+      warpgroups, teams,       keys, stages, Config::blocks, index_t(decltype(Config::d)::value),
+      e,          parts::words};
   static constexpr int depth = shape.depth(), width = shape.width(), rows = shape.queries();
   static constexpr int threads = shape.threads(), blocks_per_sm = Config::blocks;
   static constexpr int in_team = warpgroups / teams; // warpgroups
   static_assert(keys % 32 == 0 && keys <= 256 && depth <= 256 && width <= 256, "products exist");
   static_assert(warpgroups % teams == 0, "teams are alike");
-  static_assert(has_bias || !bias_pairs, "pairs of a bias");
+  static_assert(has_full_bias || !bias_pairs, "pairs of a bias");
   static_assert(!Config::turns || (teams == 1 && warpgroups > 1), "all take as many turns");
 
   /// Scores are in units of `unit` to the base of 2: products themselves where nothing is added to
@@ -127,7 +132,7 @@ private:
 
   /// Whether all queries of a head have the same bias.
   TENON_FN static constexpr bool shares_bias() {
-    if constexpr (has_bias)
+    if constexpr (has_full_bias)
       return detail::is_broadcast<decltype(Bias{}.head.strides.template get<rank - 2>())>;
     return false;
   }
@@ -136,7 +141,8 @@ private:
     ptx::mbarrier q, full_k[stages], full_v[stages], empty_k[stages], empty_v[stages];
   };
   static_assert(sizeof(barriers) == shape.barrier_bytes(), "as the geometry has it");
-  static_assert(shape.fits_registers(shares_bias()), "registers suffice");
+  static_assert(shape.fits_registers(parts::held + (shares_bias() ? keys / 4 : 0)),
+                "registers suffice");
   static_assert(shape.joining_bytes() <= shape.barriers_at() - shape.keys_at(), "sums fit");
 
   struct buffers {
@@ -198,6 +204,7 @@ private:
     float factor[2];            // by which the sums have to be multiplied
     bool grown;                 // they have to
     unsigned weight[keys / 4];
+    parts added;
   };
 
   TENON_FN index_t query_tiles() const { return ceil_div(index_t(cfg.m), index_t(rows)); }
@@ -339,14 +346,19 @@ private:
         to[i] = load_element(row + min_of(key + i, count_of_keys() - 1) * step);
     }
   }
-  /// Where the bias of the warpgroup's row r (0 or 1) of this lane begins.
-  TENON_DEVICE auto row_of(const block_of_queries &p, index row0, int r) const {
+  /// Where a query's row of what is added begins; of one that does not exist that of the last.
+  template <class View>
+  TENON_DEVICE auto row_at(const View &view, const block_of_queries &p, index query) const {
     index at[rank];
     TENON_UNROLL
     for (int i = 0; i < rank; ++i)
       at[i] = p.at[i];
-    at[rank - 2] = min_of(row0 + my_row() + 8 * r, count_of_queries() - 1);
-    return bias.head.data + offset(bias.head.strides, at);
+    at[rank - 2] = min_of(query, count_of_queries() - 1);
+    return view.data + offset(view.strides, at);
+  }
+  /// Of row r (0 or 1) of this lane, row0 being the warpgroup's first query.
+  TENON_DEVICE auto row_of(const block_of_queries &p, index row0, int r) const {
+    return row_at(bias.head, p, row0 + my_row() + 8 * r);
   }
   TENON_DEVICE void load_shared_bias(row_of_bias &to, const block_of_queries &p,
                                      index first) const {
@@ -361,18 +373,19 @@ private:
     }
   }
   TENON_DEVICE void add_bias(float (&score)[keys / 2], const row_of_bias &shared,
-                             const block_of_queries &p, index row0, index first) const {
+                             const parts &added, const block_of_queries &p, index row0,
+                             index first) const {
     if constexpr (has_bias) {
       TENON_UNROLL
       for (int r = 0; r < 2; ++r) {
-        [[maybe_unused]] const auto row = row_of(p, row0, r);
         TENON_UNROLL
         for (int j = 0; j < keys / 8; ++j) {
           float two[2];
           if constexpr (shares_bias())
             two[0] = shared.of[2 * j], two[1] = shared.of[2 * j + 1];
-          else
-            load_pair(two, row, first + 8 * j + 2 * (lane() % 4));
+          else if constexpr (has_full_bias)
+            load_pair(two, row_of(p, row0, r), first + 8 * j + 2 * (lane() % 4));
+          added.template add<!has_full_bias>(two, r, j, first);
           TENON_UNROLL
           for (int i = 0; i < 2; ++i) {
             float &x = score[4 * j + 2 * r + i];
@@ -489,6 +502,13 @@ private:
     TENON_UNROLL
     for (int r = 0; r < 2; ++r)
       s.largest[r] = -float(INFINITY), s.total[r] = 0, s.factor[r] = 1;
+    s.added.begin(
+        bias,
+        [&](const auto &view, int n) { return row_at(view, p, row0 + (warp() & 3) * 16 + n); },
+        reinterpret_cast<unsigned *>(from.shared + shape.staged_at()) +
+            16 * parts::words * uniform_warp());
+    if constexpr (parts::words > 0)
+      sync_warp();
     from.bar().q.wait(0);
     // The first turn is the first's.
     if (Config::turns && group == warpgroups - 1 && p.tiles > 0)
@@ -517,6 +537,7 @@ private:
     const index first = index(p.tiles - 1 - t) * keys;
     row_of_bias added;
     load_shared_bias(added, p, first);
+    s.added.prepare(bias, first);
     from.bar().full_k[at.stage].wait(at.parity);
     my_turn(group);
     if constexpr (Pending > 0) {
@@ -531,7 +552,7 @@ private:
     ptx::wgmma_group::wait<Pending>();
     ptx::wgmma_group::pin(score);
     release(from.bar().empty_k[at.stage]);
-    add_bias(score, added, p, row0, first);
+    add_bias(score, added, s.added, p, row0, first);
     hide(score, row0, first);
     weigh(s, score);
   }

@@ -10,12 +10,12 @@ namespace {
 
 /// `skew` moves tensors from their 16-byte boundaries.
 template <bias_kind Kind, class T, class Schedule, int D, int E, bool ZeroUndefined = false,
-          int Causal = -1>
+          int Causal = -1, class Parts = no_parts>
 void check(index_t batch, index_t heads, index_t m, index_t n, bool beside = false,
            index_t skew = 0, index_t key_heads = 0) {
   name_case("attention, warps %d teams %d keys %d stages %d", Schedule::warps, Schedule::teams,
             Schedule::keys, Schedule::stages);
-  check_attention<Kind, T, attention_case<Schedule, D, E, Causal, ZeroUndefined>>(
+  check_attention<Kind, T, attention_case<Schedule, D, E, Causal, ZeroUndefined>, no_order, Parts>(
       {batch, heads, m, n, beside, skew, 0, key_heads},
       [](const auto &...of) { return cuda::attention_sm80(of...); });
 }
@@ -70,6 +70,13 @@ void check_causal(index_t batch, index_t heads, index_t m, index_t n) {
   check<Kind, T, Schedule, D, D, false, Causal>(batch, heads, m, n, true);
 }
 
+/// Keys are places of an image.
+template <bias_kind Kind, class T, class Schedule, int Rows, int Columns>
+void check_places(index_t batch, index_t heads, index_t m) {
+  check<Kind, T, Schedule, 64, 64, false, -1, places<Rows, Columns>>(batch, heads, m,
+                                                                     Rows * Columns, true);
+}
+
 template <int Warps, int Teams, int Keys, int Stages = 2>
 using schedule = cuda::attention_schedule<Warps, Teams, Keys, Stages>;
 using square = schedule<4, 1, 64>;
@@ -117,6 +124,8 @@ int main() {
   check<none, f16, square, 64, 64>(1, 2, 18, 70, true, 1);
   check<of_keys, bf16, spread, 64, 64>(1, 1, 9, 140, false, 4);
   check_fixed();
+  check_places<none, f16, square, 7, 7>(2, 3, 49);
+  check_places<full, bf16, paired, 10, 13>(1, 2, 37);
   // Causal: more queries than keys, as many, fewer; tiles that the diagonal crosses and misses.
   check_causal<none, f16, square, 64, 0>(1, 2, 200, 200);
   check_causal<of_keys, f16, square, 64, 0>(2, 1, 70, 20);

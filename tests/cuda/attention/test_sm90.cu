@@ -13,15 +13,19 @@ template <class Schedule, bool Pairs> struct with_pairs : Schedule {
 };
 
 template <bias_kind Kind, class T, class Schedule, int D, int E = D, int Causal = -1,
-          bool Pairs = false, bool ZeroUndefined = false>
+          bool Pairs = false, bool ZeroUndefined = false, class Parts = no_parts>
 void check(const attention_problem &p) {
   name_case("attention, warpgroups %d teams %d keys %d stages %d%s%s blocks %d%s",
             Schedule::warpgroups, Schedule::teams, Schedule::keys, Schedule::stages,
             Schedule::overlap ? " overlap" : "", Schedule::turns ? " turns" : "", Schedule::blocks,
             Pairs ? " pairs" : "");
-  check_attention<Kind, T,
-                  attention_case<with_pairs<Schedule, Pairs>, D, E, Causal, ZeroUndefined>>(
-      p, [](const auto &...of) { return cuda::attention_sm90(of...); });
+  check_attention<Kind, T, attention_case<with_pairs<Schedule, Pairs>, D, E, Causal, ZeroUndefined>,
+                  no_order, Parts>(p,
+                                   [](const auto &...of) { return cuda::attention_sm90(of...); });
+}
+template <bias_kind Kind, class T, class Schedule, int Rows, int Columns, int Causal = -1>
+void check_places(const attention_problem &p) {
+  check<Kind, T, Schedule, 64, 64, Causal, false, false, places<Rows, Columns>>(p);
 }
 
 template <int Warpgroups, int Teams, int Keys, int Stages, bool Overlap, bool Turns, int Blocks>
@@ -152,6 +156,18 @@ int main() {
   check<of_pairs, f16, teams, 64>({3, 2, 1, 511, true});
   check<none, f16, alone, 64>({1, 1, 1, 1});
   check<none, f16, alone, 64>({1, 1, 0, 5});
+  // Parts that stay in registers, are loaded with a tile, wait in shared memory; and a bias beside.
+  check_places<none, f16, alone, 5, 64>({2, 2, 70, 320, true});
+  check_places<none, f16, pair, 3, 64>({1, 2, 200, 192});
+  check_places<none, bf16, small, 6, 32>({1, 3, 65, 192, true});
+  check_places<none, f16, small, 3, 128>({1, 2, 100, 384});
+  check_places<none, f16, alone, 14, 14>({2, 3, 196, 196, true});
+  check_places<none, bf16, teams, 7, 9>({1, 2, 63, 63});
+  check_places<none, f16, pair, 33, 17>({1, 1, 150, 561});
+  check_places<full, f16, alone, 10, 10>({1, 2, 100, 100});
+  check_places<of_keys, f16, pair, 4, 64>({2, 2, 130, 256});
+  check_places<none, f16, alone, 5, 40, 0>({1, 4, 200, 200, true, 0, 0, 2});
+  check_places<hides, f16, teams, 8, 16>({1, 2, 40, 128});
   // Results that are no whole runs.
   check<none, f16, alone, 20>({1, 2, 70, 70, false, 0, 4});
   check_fixed();
@@ -159,5 +175,6 @@ int main() {
   check<of_keys, f16, alone, 64, 64, -1, true>({2, 2, 65, 390, true});
   check<of_pairs, bf16, teams, 64>({2, 4, 33, 140, true, 0, 0, 2});
   check<none, f16, pair, 128, 128, 0>({1, 1, 400, 400});
+  check_places<none, f16, pair, 7, 64>({1, 2, 70, 448, true});
   return finish();
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/attention_order.h"
+#include "common/attention_part.h"
 #include "shared/harness.h"
 
 #include <float.h>
@@ -40,6 +41,13 @@ template <int Window, bool Capped, bool HasFirst> struct order_kind {
   static constexpr bool capped = Capped, has_first = HasFirst;
 };
 using no_order = order_kind<0, false, false>;
+
+/// Parts beside the bias: keys are places of an image of Rows x Columns, each with two numbers of
+/// every query's. 0: there are none.
+template <int Rows, int Columns> struct places {
+  static constexpr int rows = Rows, columns = Columns;
+};
+using no_parts = places<0, 0>;
 
 struct attention_problem {
   index_t batch, heads, m, n;
@@ -108,7 +116,8 @@ struct rows_of_heads {
 
 /// `make(cfg, scale, q, k, v, bias, y)` gives the kernel, with an order behind them where there is
 /// one. It runs twice and has to give the same bits.
-template <bias_kind kind, class T, class Case, class Order = no_order, class Make>
+template <bias_kind kind, class T, class Case, class Order = no_order, class Parts = no_parts,
+          class Make>
 void check_attention(const attention_problem &p, Make make) {
   constexpr index_t d = decltype(Case::d)::value, e = decltype(Case::e)::value;
   constexpr int causal = Case::causal;
@@ -121,6 +130,9 @@ void check_attention(const attention_problem &p, Make make) {
   if constexpr (!detail::is_same<Order, no_order>)
     name_case("%s first %ld window %d%s", current.c_str(), long(Order::has_first ? p.first : 0),
               Order::window, Order::capped ? " capped" : "");
+  constexpr bool has_parts = Parts::rows > 0;
+  if constexpr (has_parts)
+    name_case("%s places %dx%d", current.c_str(), Parts::rows, Parts::columns);
   Case cfg;
   cfg.set_batch(p.batch, key_heads, group);
   cfg.m = p.m;
@@ -169,6 +181,17 @@ void check_attention(const attention_problem &p, Make make) {
           bias.set(i * p.n + j, kind == hides ? -float(INFINITY) : -FLT_MAX);
     bias.upload();
   }
+  buffer<T> of_rows(p.batch * p.heads * p.m * Parts::rows + 1),
+      of_columns(p.batch * p.heads * p.m * Parts::columns + 1);
+  of_rows.fill_random();
+  of_columns.fill_random();
+  const auto of_place = [&](index_t b, index_t h, index_t i, index_t j) {
+    constexpr index_t columns = has_parts ? Parts::columns : 1;
+    const index_t query = (b * p.heads + h) * p.m + i;
+    return has_parts ? double(of_rows.get(query * Parts::rows + j / columns)) +
+                           double(of_columns.get(query * columns + j % columns))
+                     : 0;
+  };
   const float scale = p.scale / sqrtf(float(d));
   std::vector<double> want = attend(
       p.batch, p.heads, p.m, p.n, e,
@@ -184,6 +207,7 @@ void check_attention(const attention_problem &p, Make make) {
         if (Order::capped)
           score = double(cap) * ::tanh(score / double(cap));
         // As floats are: nothing of a score is left beside the lowest of them.
+        score += of_place(b, h, i, j);
         return kind == none ? score
                             : double(float(score + double(bias.get(b * s0 + h * s1 + i * s2 + j))));
       },
@@ -198,6 +222,21 @@ void check_attention(const attention_problem &p, Make make) {
     for (index_t r = 0; r < p.m; ++r)
       for (index_t c = 0; c < e; ++c, ++n)
         placed[size_t(of_y.at(i / p.heads, i % p.heads, r, c))] = want[size_t(n)];
+  const auto places_of = [&](buffer<T> &of, auto extent) {
+    return make_view<const T>(of.device(), dims<dyn, dyn, dyn, decltype(extent), fixed<1>>(
+                                               p.heads * p.m * extent, group * p.m * extent,
+                                               p.m * extent, extent, fixed<1>{}));
+  };
+  const auto added_to = [&](auto... view) {
+    if constexpr (has_parts)
+      return pack(
+          view...,
+          make_attention_part<Parts::columns, Parts::rows>(
+              places_of(of_rows, fixed<Parts::rows>{})),
+          make_attention_part<1, Parts::columns>(places_of(of_columns, fixed<Parts::columns>{})));
+    else
+      return pack(view...);
+  };
   const auto views = [&](const auto &operand) {
     const auto run = [&](const auto &...more) {
       launch(make(cfg, scale, make_view<const T>(q.device(), of_q.strides(group)),
@@ -218,13 +257,13 @@ void check_attention(const attention_problem &p, Make make) {
   };
   const auto run_all = [&] {
     if constexpr (kind == none)
-      views(pack());
+      views(added_to());
     else if constexpr (kind == of_keys)
-      views(pack(make_view<const added>(
+      views(added_to(make_view<const added>(
           bias.device(),
           dims<dyn, dyn, dyn, fixed<0>, fixed<1>>(s0, s1 * group, s1, fixed<0>{}, fixed<1>{}))));
     else
-      views(pack(make_view<const added>(
+      views(added_to(make_view<const added>(
           bias.device(), dims<dyn, dyn, dyn, dyn, fixed<1>>(s0, s1 * group, s1, s2, fixed<1>{}))));
   };
   run_all();
