@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Times single layers of generated C++ against ONNX Runtime and OpenVINO on the CPU, in two sizes.
+"""Times single layers of generated C++ against ONNX Runtime and OpenVINO on the CPU, or of generated CUDA against
+PyTorch on a GPU, in two sizes.
 
     bench/layers.py [--cases=GLOB,...] [--sizes=2] [--threads=1] [--target=cpu:native] [--seconds=S]
                     [--json FILE]
+    bench/layers.py --target=cuda:sm_90a [--precision=fp16,fp32] [--inductor] [--share=I/N] [...]
 
 A case is a model of one layer whose size has one extent left open; it is timed with that extent as
 the table of cases says, and with four times as much. Reported are the times, the ratio (that of the
@@ -10,7 +12,8 @@ fastest peer over Tenon's: above 1, Tenon is faster) and the growth of Tenon's t
 one to the other: an algorithm whose cost is that of its elements stays near 4, and one above 5 grows
 faster than they do (caches aside). Inputs are seeded. Peers are made and timed in turns in one
 process as in bench/cpu.py, and every output is compared first; the exit status is 1 where one differs
-or a layer does not compile.
+or a layer does not compile. On a GPU everything is built first, on all cores, and bench/layers_gpu.py says how it is
+timed; --share leaves other shares of the cases to other runs.
 """
 
 import argparse
@@ -333,6 +336,46 @@ def bench_layer(model, inputs, arguments, scratch, bound):
     return {name: 1e3 * ms for name, ms in times.items()}, error
 
 
+def on_cpu(chosen, arguments, scratch):
+    """Rows of these cases, and what failed."""
+    rows, failures = [], []
+    for name in chosen:
+        extent, make = CASES[name]
+        sizes = []
+        for n in (extent, TIMES * extent)[: arguments.sizes]:
+            folder = scratch / f"{name}-{n}"
+            folder.mkdir()
+            times, error = bench_layer(*make(n), arguments, folder, bound_of(name))
+            if times is None:
+                failures.append(f"{name}, {n}: {error}")
+                break
+            if not error <= bound_of(name):
+                failures.append(f"{name}, {n}: outputs differ by {error:.1e}")
+            sizes.append(times)
+            rows.append({"case": name, "extent": n, "threads": arguments.threads, "error": error,
+                         "openvino": "", **times, "ratio": best_peer(times) / times["tenon"]})  # fmt: skip
+        if len(sizes) == 2:
+            rows[-1]["growth"] = sizes[1]["tenon"] / sizes[0]["tenon"]
+    return rows, failures
+
+
+def on_gpu(chosen, arguments, scratch):
+    import layers_gpu
+
+    first, _, step = arguments.share.partition("/")
+    cases = [(name, n, CASES[name][1](n)) for name in chosen[int(first) :: int(step)]
+             for n in (CASES[name][0], TIMES * CASES[name][0])[: arguments.sizes]]  # fmt: skip
+    rows, failures = layers_gpu.measure(cases, arguments.precision.split(","), arguments.target, scratch,
+                                        bound_of, arguments.seconds, arguments.inductor)  # fmt: skip
+    smaller = {}
+    for row in rows:
+        case = (row["case"], row["precision"])
+        if case in smaller:
+            row["growth"] = row["tenon"] / smaller[case]
+        smaller.setdefault(case, row["tenon"])
+    return rows, failures
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--cases", default="*", help="names or globs, comma-separated")
@@ -341,6 +384,9 @@ def main():
     parser.add_argument("--target", default="cpu:native")
     parser.add_argument("--seconds", type=float, default=0.5, help="for each peer and size")
     parser.add_argument("--json", type=Path, metavar="FILE", help="the rows as a JSON list")
+    parser.add_argument("--precision", default="fp16,fp32", help="on a GPU")
+    parser.add_argument("--inductor", action="store_true", help="on a GPU: torch.compile is a peer, too")
+    parser.add_argument("--share", default="0/1", metavar="I/N", help="of the cases, every Nth from the Ith on")
     arguments = parser.parse_args()
     if not os.access(binary(), os.X_OK):
         sys.exit(f"layers.py: {binary()} is missing; build it, or set TENON")
@@ -349,33 +395,20 @@ def main():
     if not chosen:
         sys.exit(f"layers.py: no case matches {arguments.cases}: {', '.join(CASES)}")
 
-    rows, failures = [], []
     with tempfile.TemporaryDirectory(prefix="tenon-bench-") as scratch:
-        for name in chosen:
-            extent, make = CASES[name]
-            sizes = []
-            for n in (extent, TIMES * extent)[: arguments.sizes]:
-                folder = Path(scratch) / f"{name}-{n}"
-                folder.mkdir()
-                times, error = bench_layer(*make(n), arguments, folder, bound_of(name))
-                if times is None:
-                    failures.append(f"{name}, {n}: {error}")
-                    break
-                if not error <= bound_of(name):
-                    failures.append(f"{name}, {n}: outputs differ by {error:.1e}")
-                sizes.append(times)
-                rows.append({"case": name, "extent": n, "threads": arguments.threads, "error": error,
-                             "openvino": "", **times, "ratio": best_peer(times) / times["tenon"]})  # fmt: skip
-            if len(sizes) == 2:
-                rows[-1]["growth"] = sizes[1]["tenon"] / sizes[0]["tenon"]
-
-    columns = ["case", "extent", "tenon", "onnxruntime", "openvino", "ratio", "growth", "error"]
-    table([{"growth": "", **row} for row in rows], columns, sys.stdout)
+        if arguments.target.startswith("cuda:"):
+            rows, failures = on_gpu(chosen, arguments, Path(scratch))
+            columns = ["case", "extent", "precision", "tenon", "torch", "inductor", "ratio", "growth", "error"]
+        else:
+            rows, failures = on_cpu(chosen, arguments, Path(scratch))
+            columns = ["case", "extent", "tenon", "onnxruntime", "openvino", "ratio", "growth", "error"]
+    table([{"growth": "", "inductor": "", **row} for row in rows], columns, sys.stdout)
     print("times in µs, medians of interleaved runs; ratio: fastest peer / tenon; "
           f"growth: of Tenon's time with {TIMES} times the extent")  # fmt: skip
-    if rows:
-        worst = min(rows, key=lambda row: row["ratio"])
-        print(f"geometric mean {geometric_mean([row['ratio'] for row in rows]):.2f}, "
+    compared = [row for row in rows if row["ratio"]]
+    if compared:
+        worst = min(compared, key=lambda row: row["ratio"])
+        print(f"geometric mean {geometric_mean([row['ratio'] for row in compared]):.2f}, "
               f"worst {worst['ratio']:.2f} ({worst['case']}, {worst['extent']})")
     grown = [f"{r['case']} {r['growth']:.1f}" for r in rows if r.get("growth", 0) > MOST_GROWTH]
     if grown:

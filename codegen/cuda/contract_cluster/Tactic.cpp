@@ -52,8 +52,9 @@ struct PartCosts {
   double sharing;
 };
 struct ClusterCosts {
-  PartCosts halves[std::size(kOfShort)], bytes[std::size(kOfShort)], float8[std::size(kOfShort)],
-      tf32x3[std::size(kOfTf32x3)], tf32[std::size(kOfTf32)];
+  /// halves: of convolutions; products: of matrices.
+  PartCosts halves[std::size(kOfShort)], products[std::size(kOfShort)], bytes[std::size(kOfShort)],
+      float8[std::size(kOfShort)], tf32x3[std::size(kOfTf32x3)], tf32[std::size(kOfTf32)];
 
   static constexpr llvm::StringLiteral family = "contract_cluster";
 };
@@ -66,26 +67,27 @@ struct Row {
   llvm::StringRef id, summary;
   WarpgroupKind kind;
   llvm::ArrayRef<ClusterTiles> tiles;
-  const PartCosts *(*costs)(const ClusterCosts &); // of `tiles`
+  const PartCosts *(*costs)(const ClusterCosts &, bool isConv); // of `tiles`
 };
 using Costs = const PartCosts *;
-constexpr Row kRowOfHalves = {"contract_cluster_sm90a",
-                              "fp16 and bf16 contraction by clusters of warpgroups", kHalves,
-                              kOfShort, [](const ClusterCosts &c) -> Costs { return c.halves; }};
+constexpr Row kRowOfHalves = {
+    "contract_cluster_sm90a", "fp16 and bf16 contraction by clusters of warpgroups", kHalves,
+    kOfShort,
+    [](const ClusterCosts &c, bool isConv) -> Costs { return isConv ? c.halves : c.products; }};
 constexpr Row kRowOfBytes = {"contract_cluster_int8_sm90a",
                              "contraction of bytes by clusters of warpgroups, exact 32-bit sums",
                              kBytes, kOfShort,
-                             [](const ClusterCosts &c) -> Costs { return c.bytes; }};
-constexpr Row kRowOfFloat8 = {"contract_cluster_fp8_sm90a",
-                              "contraction of f8e4m3 by clusters of warpgroups, fp32 sums", kFloat8,
-                              kOfShort, [](const ClusterCosts &c) -> Costs { return c.float8; }};
+                             [](const ClusterCosts &c, bool) -> Costs { return c.bytes; }};
+constexpr Row kRowOfFloat8 = {
+    "contract_cluster_fp8_sm90a", "contraction of f8e4m3 by clusters of warpgroups, fp32 sums",
+    kFloat8, kOfShort, [](const ClusterCosts &c, bool) -> Costs { return c.float8; }};
 constexpr Row kRowOfTf32 = {"contract_cluster_tf32_sm90a",
                             "f32 contraction in tf32 by clusters of warpgroups", kTf32, kOfTf32,
-                            [](const ClusterCosts &c) -> Costs { return c.tf32; }};
+                            [](const ClusterCosts &c, bool) -> Costs { return c.tf32; }};
 constexpr Row kRowOfTf32x3 = {
     "contract_cluster_tf32x3_sm90a",
     "f32 contraction by three products in tf32 by clusters of warpgroups, as exact as fp32",
-    kTf32x3, kOfTf32x3, [](const ClusterCosts &c) -> Costs { return c.tf32x3; }};
+    kTf32x3, kOfTf32x3, [](const ClusterCosts &c, bool) -> Costs { return c.tf32x3; }};
 
 /// Ways to split K over clusters, one part among them: at least two steps a block where it is
 /// split.
@@ -140,7 +142,7 @@ template <const Row &R> struct Cluster : PricedBy<kCosts> {
   static double microseconds(const Problem &p, const Schedule &s, const ClusterCosts &costs) {
     const ClusterTiles *row = llvm::find_if(
         R.tiles, [&](const ClusterTiles &t) { return t.m == s.tileM && t.n == s.tileN; });
-    const PartCosts &t = R.costs(costs)[row - R.tiles.begin()];
+    const PartCosts &t = R.costs(costs, p.c.isConv)[row - R.tiles.begin()];
     const double steps = double(p.steps()) / double(s.splits);
     const double blocks =
         double(p.tiles(s.tileM, s.tileN)) * double(s.splits) / p.in.level.multiprocessors;

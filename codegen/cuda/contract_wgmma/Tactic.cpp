@@ -78,8 +78,9 @@ struct WgmmaTileCosts {
   double moving;
 };
 struct WgmmaCosts {
-  WgmmaTileCosts halves[std::size(kOfHalves)], bytes[std::size(kOfBytes)],
-      float8[std::size(kOfFloat8)], tf32x3[std::size(kOfTf32x3)],
+  /// halves: of convolutions; products: of matrices.
+  WgmmaTileCosts halves[std::size(kOfHalves)], products[std::size(kOfHalves)],
+      bytes[std::size(kOfBytes)], float8[std::size(kOfFloat8)], tf32x3[std::size(kOfTf32x3)],
       tf32x3Views[std::size(kOfTf32x3Views)], tf32[std::size(kOfTf32)];
 
   static constexpr llvm::StringLiteral family = "contract_wgmma";
@@ -91,7 +92,7 @@ constexpr WgmmaCosts kCosts = {
 /// Tiles, and where their costs stand.
 struct TileTable {
   llvm::ArrayRef<WgmmaTiles> rows;
-  const WgmmaTileCosts *(*costs)(const WgmmaCosts &); // of `rows`
+  const WgmmaTileCosts *(*costs)(const WgmmaCosts &, bool isConv); // of `rows`
 };
 
 /// A row of the family.
@@ -107,30 +108,33 @@ constexpr Row kRowOfHalves = {"contract_wgmma_sm90a",
                               "fp16 and bf16 contraction by warpgroups on Tensor Cores",
                               kHalves,
                               "wgmma_sm90",
-                              {kOfHalves, [](const WgmmaCosts &c) -> Costs { return c.halves; }}};
+                              {kOfHalves, [](const WgmmaCosts &c, bool isConv) -> Costs {
+                                 return isConv ? c.halves : c.products;
+                               }}};
 constexpr Row kRowOfBytes = {
     "contract_int8_sm90a",
     "contraction of bytes by warpgroups on Tensor Cores, exact 32-bit sums",
     kBytes,
     "int8_sm90",
-    {kOfBytes, [](const WgmmaCosts &c) -> Costs { return c.bytes; }}};
-constexpr Row kRowOfFloat8 = {"contract_fp8_sm90a",
-                              "contraction of f8e4m3 by warpgroups on Tensor Cores, fp32 sums",
-                              kFloat8,
-                              "wgmma_sm90",
-                              {kOfFloat8, [](const WgmmaCosts &c) -> Costs { return c.float8; }}};
+    {kOfBytes, [](const WgmmaCosts &c, bool) -> Costs { return c.bytes; }}};
+constexpr Row kRowOfFloat8 = {
+    "contract_fp8_sm90a",
+    "contraction of f8e4m3 by warpgroups on Tensor Cores, fp32 sums",
+    kFloat8,
+    "wgmma_sm90",
+    {kOfFloat8, [](const WgmmaCosts &c, bool) -> Costs { return c.float8; }}};
 constexpr Row kRowOfTf32 = {"contract_tf32_sm90a",
                             "f32 contraction in tf32 by warpgroups on Tensor Cores",
                             kTf32,
                             "wgmma_sm90",
-                            {kOfTf32, [](const WgmmaCosts &c) -> Costs { return c.tf32; }}};
+                            {kOfTf32, [](const WgmmaCosts &c, bool) -> Costs { return c.tf32; }}};
 constexpr Row kRowOfTf32x3 = {
     "contract_tf32x3_sm90a",
     "f32 contraction by three products in tf32 by warpgroups, as exact as fp32",
     kTf32x3,
     "tf32x3_sm90",
-    {kOfTf32x3, [](const WgmmaCosts &c) -> Costs { return c.tf32x3; }},
-    {kOfTf32x3Views, [](const WgmmaCosts &c) -> Costs { return c.tf32x3Views; }}};
+    {kOfTf32x3, [](const WgmmaCosts &c, bool) -> Costs { return c.tf32x3; }},
+    {kOfTf32x3Views, [](const WgmmaCosts &c, bool) -> Costs { return c.tf32x3Views; }}};
 
 /// Whether the epilogue reads something that differs from row to row, as a residual does.
 bool readsRows(const GroupForm &form) {
@@ -170,7 +174,7 @@ template <const Row &R> struct Wgmma : PricedBy<kCosts> {
     const TileTable &tiles = tilesOf(p);
     const WgmmaTiles *row = llvm::find_if(
         tiles.rows, [&](const WgmmaTiles &r) { return r.m == s.tileM && r.n == s.tileN; });
-    const WgmmaTileCosts &t = tiles.costs(costs)[row - tiles.rows.begin()];
+    const WgmmaTileCosts &t = tiles.costs(costs, p.c.isConv)[row - tiles.rows.begin()];
     const double steps = double(p.steps()) / double(s.splits);
     const double blocks =
         double(p.tiles(s.tileM, s.tileN)) * double(s.splits) / p.in.level.multiprocessors;

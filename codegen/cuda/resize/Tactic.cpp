@@ -124,6 +124,9 @@ struct Resize {
   }
   static void candidates(const Problem &p, std::vector<Schedule> &out) {
     Schedule::candidates(p.in.form, p.plane, out);
+    // Columns are gathered one by one, but stored in runs.
+    if (runsAlong(p.in.form, p.plane) == 3)
+      out.insert(out.begin(), {3, std::min<int64_t>(8, vectorLength(p.in.form))});
   }
   static Result<> legal(const Problem &, const Schedule &) { return Accepted{}; }
   static double microseconds(const Problem &p, const Schedule &s) {

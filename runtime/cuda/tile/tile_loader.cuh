@@ -111,7 +111,7 @@ class a_loader {
   static constexpr bool filled = Problem::zero != 0;
   static_assert(!(filled && has_prologue), "a prologue knows no zero point");
   static_assert(Threads % runs == 0 && Layout::columns % run == 0, "a pass is whole rows");
-  static_assert(passes * run <= 64, "validity bits of a thread's part");
+  static_assert(!has_prologue || passes * run <= 64, "validity bits of a thread's part");
   using bits = typename detail::either<passes * run <= 32, uint32_t, uint64_t>::type;
   using held = typename detail::either<has_prologue, float, T>::type;
 

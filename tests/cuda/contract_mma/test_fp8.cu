@@ -25,6 +25,7 @@ using narrow = cuda::contract_mma_schedule<64, 16, 32, 16, 16, 4>;
 using paired = cuda::contract_mma_schedule<64, 64, 256, 32, 32, 2, 1, 2>;
 using quartered = cuda::contract_mma_schedule<64, 64, 128, 64, 64, 3, 1, 4>;
 using split = cuda::contract_mma_schedule<32, 64, 64, 16, 32, 3, 3>;
+using tall = cuda::contract_mma_schedule<256, 64, 64, 64, 64, 3>; // a thread brings 128 elements
 
 } // namespace
 
@@ -50,5 +51,6 @@ int main() {
 #endif
   conv_fp8<fp8, split, 64, 72, 3>(1, 7, 7, 1, 1, 1);
   matmul_fp8<fp8, large, 80>(130, 200);
+  matmul_fp8<fp8, tall, 80>(300, 72);
   return finish();
 }

@@ -88,6 +88,8 @@ int main() {
 #if !defined(TENON_INSTANCES)
   resize_linear<float, 1, 4>(1, 6, 5, 7, 10, 14);
   resize_linear<float, 3, 4>(2, 3, 8, 9, 3, 11);
+  resize_linear<f16, 3, 8>(2, 3, 8, 8, 16, 16);
+  resize_linear<f16, 3, 8>(1, 5, 6, 7, 12, 14); // rows that end within a run
 #endif
   resize_linear<f16, 1, 8>(1, 16, 4, 4, 7, 9);
   resize_nearest();
