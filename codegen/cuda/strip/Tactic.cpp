@@ -208,7 +208,10 @@ template <class T> struct StripOf {
       for (auto &[key, value] : membersOf(i.schedule))
         cfg.number(key, value);
       cfg.number("blocks", geometryOf(p, i.schedule, i.rows).blocks);
-      cfg.flag("aligned", isAligned(p, rows, out));
+      if (p.norm)
+        cfg.flag("whole", areNormsRunsWhole(p, out));
+      else
+        cfg.flag("aligned", isAligned(p, rows, out));
       kernels.push_back({i.rows, {cfg.finish()}});
     }
     const std::string x = operandView(out, rows, ofX, {0, 1}, "prologue");
@@ -217,9 +220,10 @@ template <class T> struct StripOf {
     if (p.norm) {
       const Operation &op = *p.norm->anchor;
       const std::string functor = out.body(p.norm->body, {op.result()->type().element()}, "norm");
-      norm = std::string("cuda::make_row_norm<") + (op.boolAttr("centered") ? "true" : "false") +
-             ">(" + cppScalar(Element::F32, op.floatAttr("epsilon")) + ", " +
-             out.inputs(p.norm->body, ofX) + ", " + functor + ")";
+      const auto word = [](bool b) { return std::string(b ? "true" : "false"); };
+      norm = "cuda::make_row_norm<" + word(op.boolAttr("centered")) + ", " +
+             word(isNormConstant(p)) + ">(" + cppScalar(Element::F32, op.floatAttr("epsilon")) +
+             ", " + out.inputs(p.norm->body, ofX) + ", " + functor + ")";
     }
     SourceWriter &code = out.code();
     code.line("const auto x = " + x + ";");
@@ -239,7 +243,7 @@ template <class T> struct StripOf {
 private:
   /// Rows that are multiplied as they lie in words of 16 bytes.
   static bool isAligned(const Problem &p, const ScalarProgram &rows, const StepWriter &out) {
-    if (p.norm || !rows.isPlainRead() || p.product.k % 8 != 0 ||
+    if (!rows.isPlainRead() || p.product.k % 8 != 0 ||
         rows.inputs[0].source->type().element() != p.product.multiplied)
       return false;
     const Strides s = p.product.ofX(stridesOf(rows.inputs[0], unsigned(rows.space.size())));
@@ -247,6 +251,26 @@ private:
            (p.product.rows == 1 ||
             (s.strides[0].isConstant() && s.strides[0].constant() % 8 == 0)) &&
            out.isAligned(rows.inputs[0].source, s.offset, 16);
+  }
+  /// What is normalised, and what the norm reads, lies in aligned runs of eight.
+  static bool areNormsRunsWhole(const Problem &p, const StepWriter &out) {
+    const auto areWhole = [&](const ScalarProgram &of) {
+      return areReadInWholeRuns(
+          out, of.inputs, unsigned(of.space.size()),
+          [&](const Strides &s) { return p.product.ofX(s); }, 1, Dim(of.space.back()), 8);
+    };
+    return areWhole(p.norm->anchorInputs[0]) && areWhole(p.norm->body);
+  }
+  /// What the norm reads are constants, the same for all rows.
+  static bool isNormConstant(const Problem &p) {
+    const ScalarProgram &body = p.norm->body;
+    return llvm::all_of(body.inputs, [&](const Access &a) {
+      const Value *source = a.source;
+      if (source->argumentOf() && p.in.form.group)
+        source = p.in.form.group->operand(source->index());
+      return source->def() && source->def()->is(Op::Constant) &&
+             p.product.ofX(stridesOf(a, unsigned(body.space.size()))).strides[0].isConstant(0);
+    });
   }
   /// The functor of the body, which takes the sums of all products, and its other operands.
   static std::pair<std::string, std::string> bodyOf(const Problem &p, StepWriter &out) {

@@ -117,50 +117,57 @@ struct decode_attention_kernel {
   TENON_DEVICE void run(unsigned char *shared) const {
     place at(*this);
     at.read_origin(*this);
-    warp_rows s;
-    if constexpr (early) // old rows are on their way, and the origin is waited for with the queries
-      load_queries(s, at);
+    element *const ring = ring_of(shared), *const spare = ring + (stages - 1) * stage_elements;
+    // Queries and new rows are on their way together, and with the origin.
+    query_runs queries;
+    queries.fetch(0, q, present_queries(at), d, row_of_queries(at));
     const index begin = Order::first_key(at.origin, index(0));
     const index end = visible_keys(at.origin, count_of_queries());
     // Whether rows are to be written, and which are brought: all, or those that are seen.
     const bool writes = Rows::appends && at.first == 0, whole = writes && (Rows::moves || early);
     const index low = whole ? index(0) : begin, high = whole ? old_rows() : min_of(end, old_rows());
     const old_tiles from(*this, at, low, high);
-    element *const ring = ring_of(shared);
-    const int old = from.count, all = old + Rows::appends, first = first_tile();
-    TENON_UNROLL
-    for (int i = 0; i < stages - 1; ++i) {
-      const int tile = first + i * splits * warps;
-      element *const to = ring + i * stage_elements;
-      if (Rows::appends && tile == old)
-        bring_new(to, at);
-      if (!early || !whole) { // else they are on their way
-        from.bring(to, tile);
+    const int first = first_tile();
+    // Whose turn is behind the last of the old tiles.
+    const bool has_new = Rows::appends && from.count % (splits * warps) == first;
+    new_runs added_rows;
+    fetch_new(added_rows, at, has_new);
+    if (!early || !whole) { // else they are on their way
+      TENON_UNROLL
+      for (int i = 0; i < stages - 1; ++i) {
+        from.bring(ring + i * stage_elements, first + i * splits * warps);
         ptx::cp_async_group::commit();
       }
     }
-    if constexpr (!early)
-      load_queries(s, at);
-    int stage = 0;
-    TENON_NO_UNROLL
-    for (int tile = first; tile < all; tile += splits * warps) {
-      ptx::cp_async_group::wait<stages - 2>();
-      sync_warp(); // other lanes have brought it, and are through with the one before
-      const int coming = tile + (stages - 1) * splits * warps;
-      element *const to = ring + (stage == 0 ? stages - 1 : stage - 1) * stage_elements;
-      if (Rows::appends && coming == old)
-        bring_new(to, at);
-      from.bring(to, coming);
-      ptx::cp_async_group::commit();
-      element *const tiles = ring + stage * stage_elements;
-      const bool is_new = Rows::appends && tile == old;
-      const index row = is_new ? old_rows() : low + index(tile) * keys;
-      if (writes && (Rows::moves || is_new))
-        write_rows(tiles, at, row);
+    warp_rows s;
+    take_queries(s, queries, at, spare);
+    const auto take = [&](element *tiles, index row, index limit) {
       if (whole && row + keys > end) // what holds nothing may be anything
         clear_values(tiles + tile_of_k::size, int(max_of(end - row, index(0))));
       if (row < end && row + keys > begin)
-        attend(s, tiles, at, row, is_new ? count_of_keys() : old_rows());
+        attend(s, tiles, at, row, limit);
+    };
+    if (has_new) {
+      sync_warp(); // queries have been taken
+      put_new(added_rows, spare, at);
+      sync_warp();
+      if (writes)
+        write_rows(spare, at, old_rows());
+      take(spare, old_rows(), count_of_keys());
+    }
+    int stage = 0;
+    TENON_NO_UNROLL
+    for (int tile = first; tile < from.count; tile += splits * warps) {
+      ptx::cp_async_group::wait<stages - 2>();
+      sync_warp(); // other lanes have brought it, and are through with the one before
+      from.bring(ring + (stage == 0 ? stages - 1 : stage - 1) * stage_elements,
+                 tile + (stages - 1) * splits * warps);
+      ptx::cp_async_group::commit();
+      element *const tiles = ring + stage * stage_elements;
+      const index row = low + index(tile) * keys;
+      if (writes && Rows::moves)
+        write_rows(tiles, at, row);
+      take(tiles, row, old_rows());
       stage = stage + 1 == stages ? 0 : stage + 1;
     }
     ptx::cp_async_group::wait<0>();
@@ -272,22 +279,85 @@ private:
     }
   };
 
-  /// Straight to the places that mma wants: each element is read once by a warp.
-  TENON_DEVICE void load_queries(warp_rows &s, const place &at) const {
-    TENON_UNROLL
-    for (int r = 0; r < 2; ++r) {
-      const int row = lane() / 4 + 8 * r;
-      const bool there = is_there(at, row);
-      index point[rank];
-      at.at_row(point, there ? at.first + row : index(0), count_of_queries());
+  // --- rows that are computed, by way of shared memory ---
+
+  /// Runs of eight columns of a tile, Count of each lane from the `begin`-th on: lanes take turns.
+  template <class Tile, int Count> struct lane_runs {
+    static constexpr int runs = Tile::columns / 8, all = Tile::rows * runs / 32;
+    static_assert(Tile::rows * runs % 32 == 0, "lanes have as many runs");
+    element held[Count][8];
+
+    /// Of `there` rows of `columns` columns, of which at_row(point, row) says where they lie;
+    /// others are zero. All are on their way together.
+    template <class From, class AtRow>
+    TENON_DEVICE void fetch(int begin, const From &from, int there, int columns, AtRow at_row) {
       TENON_UNROLL
-      for (int i = 0; i < depth / 8; ++i) {
-        point[rank - 1] = 8 * i + 2 * (lane() % 4);
-        element pair[2];
-        load_columns(pair, q, point, there ? max_of(0, min_of(2, d - int(point[rank - 1]))) : 0);
-        memcpy(&s.query[i / 2][2 * (i % 2) + r], static_cast<const void *>(pair), 4);
+      for (int i = 0; i < Count; ++i) {
+        const int place = lane() + 32 * (begin + i), row = place / runs, column = place % runs * 8;
+        index point[rank];
+        at_row(point, index(row < there ? row : 0));
+        point[rank - 1] = column;
+        load_columns(held[i], from, point,
+                     row < there ? max_of(0, min_of(8, columns - column)) : 0);
       }
     }
+    TENON_DEVICE void put(int begin, element *tile) const {
+      TENON_UNROLL
+      for (int i = 0; i < Count; ++i) {
+        const int place = lane() + 32 * (begin + i);
+        if (begin + i < all)
+          detail::store_words(tile + Tile::at(place / runs, place % runs), held[i]);
+      }
+    }
+  };
+  /// The runs of a tile behind a lane's first Begin.
+  template <class Tile, int Begin, class From, class AtRow>
+  TENON_DEVICE static void bring_rest(element *tile, const From &from, int there, int columns,
+                                      AtRow at_row) {
+    constexpr int all = lane_runs<Tile, 1>::all, together = min_of(4, all - Begin);
+    if constexpr (together > 0) {
+      TENON_NO_UNROLL
+      for (int i = Begin; i < all; i += together) {
+        lane_runs<Tile, together> some = {};
+        if (32 * i < there * lane_runs<Tile, 1>::runs)
+          some.fetch(i, from, there, columns, at_row);
+        some.put(i, tile);
+      }
+    }
+  }
+
+  // --- queries ---
+
+  using tile_of_q = detail::plain_tile<rows, depth, shape.gap, 8>;
+  static_assert(tile_of_q::size <= stage_elements, "queries find room in a stage");
+  /// Rows of queries that a tile may have, and those that are fetched first.
+  template <class M> static constexpr int rows_of(M) {
+    if constexpr (M::is_fixed)
+      return min_of(rows, group * int(M::value));
+    else
+      return rows;
+  }
+  static constexpr int query_rows = rows_of(detail::bare<decltype(Config::m)>{});
+  static constexpr int query_count = min_of(4, ceil_div(query_rows *depth / 8, 32));
+  using query_runs = lane_runs<tile_of_q, query_count>;
+
+  TENON_DEVICE auto row_of_queries(const place &at) const {
+    return [this, &at](index(&point)[rank], index row) {
+      at.at_row(point, at.first + row, count_of_queries());
+    };
+  }
+  TENON_DEVICE int present_queries(const place &at) const {
+    return int(min_of(index(rows), group * count_of_queries() - at.first));
+  }
+  /// To the places that mma wants, by way of `room` for a tile.
+  TENON_DEVICE void take_queries(warp_rows &s, const query_runs &first, const place &at,
+                                 element *room) const {
+    first.put(0, room);
+    bring_rest<tile_of_q, query_count>(room, q, present_queries(at), d, row_of_queries(at));
+    sync_warp();
+    TENON_UNROLL
+    for (int i = 0; i < depth / 16; ++i)
+      ptx::ldmatrix_x4::load(s.query[i], room + tile_of_q::at(lane() % 16, 2 * i + lane() / 16));
   }
   /// `count` columns from a point on, as they are multiplied; the others are zero.
   template <int Run, class T, class S>
@@ -307,18 +377,27 @@ private:
     for (int i = 0; i < Run; ++i)
       store_element(&to[i], i < count ? float(operands.call(from.body, i)) : 0.0f);
   }
-  /// A run begins at a multiple of its length, so that it has columns of one of both.
+  /// A run begins at a multiple of its length, so that it has columns of one of both, and zeros of
+  /// the other: what both are computed of is on its way together.
   template <int Run, int Columns, class First, class Rest>
   TENON_DEVICE static void load_columns(element (&to)[Run],
                                         const joined_columns<Columns, First, Rest> &from,
                                         const index (&point)[rank], int count) {
-    if (point[rank - 1] < Columns)
-      return load_columns(to, from.first, point, count);
+    const bool is_first = point[rank - 1] < Columns;
     index further[rank];
     TENON_UNROLL
     for (int i = 0; i < rank; ++i)
       further[i] = point[i] - (i == rank - 1 ? Columns : 0);
-    load_columns(to, from.rest, further, count);
+    element other[Run];
+    load_columns(to, from.first, point, is_first ? count : 0);
+    load_columns(other, from.rest, further, is_first ? 0 : count);
+    unsigned words[2][Run / 2];
+    memcpy(words[0], static_cast<const void *>(to), sizeof(to));
+    memcpy(words[1], static_cast<const void *>(other), sizeof(other));
+    TENON_UNROLL
+    for (int i = 0; i < Run / 2; ++i)
+      words[0][i] |= words[1][i];
+    memcpy(static_cast<void *>(to), words[0], sizeof(to));
   }
 
   // --- new rows ---
@@ -330,22 +409,32 @@ private:
     for (int i = lane(); i < count; i += 32)
       f(i / runs, i % runs * 8, max_of(0, min_of(8, columns - i % runs * 8)));
   }
-  TENON_DEVICE void bring_new(element *to, const place &at) const {
-    if constexpr (Rows::appends) {
-      const int rows = int(count_of_keys() - old_rows());
-      index point[rank];
+  /// Those of a lane that are fetched first.
+  struct new_runs {
+    lane_runs<tile_of_k, 1> keys;
+    lane_runs<tile_of_v, 1> values;
+  };
+  TENON_DEVICE static auto row_of_new(const place &at) {
+    return [&at](index(&point)[rank], index row) {
       at.at_row(point, index(0), index(1));
-      const auto bring = [&](auto tile, element *place, const auto &from, int columns) {
-        using tile_of = decltype(tile);
-        each_run<tile_of>(columns, [&](int row, int column, int count) {
-          element held[8];
-          point[rank - 2] = min_of(row, rows - 1), point[rank - 1] = column;
-          load_columns(held, from, point, row < rows ? count : 0);
-          detail::store_words(place + tile_of::at(row, column / 8), held);
-        });
-      };
-      bring(tile_of_k{}, to, added.new_k, d);
-      bring(tile_of_v{}, to + tile_of_k::size, added.new_v, e);
+      point[rank - 2] = row;
+    };
+  }
+  TENON_DEVICE int count_of_new() const { return int(count_of_keys() - old_rows()); }
+  TENON_DEVICE void fetch_new([[maybe_unused]] new_runs &first, const place &at, bool there) const {
+    if constexpr (Rows::appends) {
+      const int rows = there ? count_of_new() : 0;
+      first.keys.fetch(0, added.new_k, rows, d, row_of_new(at));
+      first.values.fetch(0, added.new_v, rows, e, row_of_new(at));
+    }
+  }
+  TENON_DEVICE void put_new(const new_runs &first, element *to, const place &at) const {
+    if constexpr (Rows::appends) {
+      first.keys.put(0, to);
+      first.values.put(0, to + tile_of_k::size);
+      bring_rest<tile_of_k, 1>(to, added.new_k, count_of_new(), d, row_of_new(at));
+      bring_rest<tile_of_v, 1>(to + tile_of_k::size, added.new_v, count_of_new(), e,
+                               row_of_new(at));
     }
   }
   /// The keys and values in `tiles`, which are rows `first` and further, to the new cache.

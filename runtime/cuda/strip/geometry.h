@@ -48,9 +48,10 @@ struct strip_geometry {
   TENON_FN constexpr index_t runs() const { return tiles * depth() / 32; } // of a warp's chunk
   TENON_FN constexpr index_t lanes_with_rows() const { return 4 * min_of(rows, index_t(8)); }
   TENON_FN constexpr index_t chunk_words() const { return columns() * runs() * lanes_with_rows(); }
-  /// How many chunks' rows a block keeps at once.
+  /// How many chunks' rows a block keeps at once. Rows of two tiles that are normalised have more
+  /// room, lest every pass does so again.
   TENON_FN constexpr index_t staged_chunks() const {
-    constexpr index_t most = 32 * 1024;
+    const index_t most = (normalized && columns() > 1 ? 64 : 32) * 1024;
     return max_of(index_t(1), min_of(chunks(), most / (16 * chunk_words() * warps)));
   }
 

@@ -33,9 +33,10 @@
 //   4 bits   16 x 64 (two blocks): bits 4 * p ... of word 2 * b + s, p = 4 * h + r, hold q + 8
 // Scales: [tile][g][block of the tile][row half].
 //
-// Config: m (fixed or dyn), rows (the most that m is, 16 at most), n, k (numbers), aligned (x is
-// 16-byte aligned, and k a multiple of 8). Schedule: tiles, strips, stages, splits, blocks; see
-// geometry.h. x over (m, k); outs and ins over (m, n).
+// Config: m (fixed or dyn), rows (the most that m is, 16 at most), n, k (numbers); aligned (x is
+// 16-byte aligned, and k a multiple of 8), or, with a norm, whole (x and what the norm reads lie in
+// aligned runs of eight). Schedule: tiles, strips, stages, splits, blocks; see geometry.h. x over
+// (m, k); outs and ins over (m, n).
 #ifndef TENON_RUNTIME_CUDA_STRIP_KERNEL_CUH
 #define TENON_RUNTIME_CUDA_STRIP_KERNEL_CUH
 
@@ -81,18 +82,19 @@ template <class W, class Scale, int Count> struct strip_matrices {
 
 /// x as it is.
 struct no_norm {
-  static constexpr bool normalizes = false;
+  static constexpr bool normalizes = false, centered = false, constant = true;
+  arguments<> ins;
 };
 /// Rows with zero mean (where Centered) and unit variance, of which body(value, ins[m, k]...) makes
-/// what is multiplied.
-template <bool Centered, class Ins, class Body> struct row_norm {
-  static constexpr bool normalizes = true, centered = Centered;
+/// what is multiplied. Constant: ins are weights or inputs of the program, the same for all rows.
+template <bool Centered, bool Constant, class Ins, class Body> struct row_norm {
+  static constexpr bool normalizes = true, centered = Centered, constant = Constant;
   float epsilon;
   Ins ins;
   Body body;
 };
-template <bool Centered, class Ins, class Body>
-TENON_FN row_norm<Centered, Ins, Body> make_row_norm(float epsilon, Ins ins, Body body) {
+template <bool Centered, bool Constant = false, class Ins, class Body>
+TENON_FN row_norm<Centered, Constant, Ins, Body> make_row_norm(float epsilon, Ins ins, Body body) {
   return {epsilon, ins, body};
 }
 
@@ -180,7 +182,25 @@ struct strip_kernel<CopyEngine, Config, X, strip_matrices<W, Scale, Count>, Outs
   int shared_bytes() const { return int(shape.shared_bytes()); }
   grid blocks() const { return {shape.groups() * splits, 1, 1}; }
 
-  TENON_DEVICE void prefetch(unsigned char *shared) const {
+  TENON_DEVICE auto prefetch(unsigned char *shared) const {
+    fill(shared);
+    norm_runs ahead;
+    if constexpr (fetches_ahead)
+      fetch_norm(ahead);
+    return ahead;
+  }
+
+  template <class Ahead> TENON_DEVICE void run(unsigned char *shared, const Ahead &ahead) const {
+    if (CopyEngine && warp() == warps) {
+      if (lane() == 0)
+        produce(shared);
+    } else {
+      consume(shared, ahead);
+    }
+  }
+
+private:
+  TENON_DEVICE void fill(unsigned char *shared) const {
     if constexpr (CopyEngine) {
       if (thread() == 32 * warps) {
         TENON_UNROLL
@@ -224,16 +244,6 @@ struct strip_kernel<CopyEngine, Config, X, strip_matrices<W, Scale, Count>, Outs
     }
   }
 
-  TENON_DEVICE void run(unsigned char *shared) const {
-    if (CopyEngine && warp() == warps) {
-      if (lane() == 0)
-        produce(shared);
-    } else {
-      consume(shared);
-    }
-  }
-
-private:
   /// Rows that there are.
   TENON_DEVICE int present() const { return int(index_t(cfg.m)); }
 
@@ -243,6 +253,8 @@ private:
   static constexpr int stage_bytes = int(shape.stage_bytes()),
                        scale_bytes = int(shape.scale_bytes());
   static constexpr int parts = splits * warps; // of a sum
+  /// Strips that a warp multiplies at a time.
+  static constexpr int together = columns == 1 && strips % 2 == 0 ? 2 : 1;
   static constexpr int row_lanes = int(shape.lanes_with_rows());
 
   // --- what a block has ---
@@ -369,7 +381,6 @@ private:
 
   // --- rows ---
 
-  using part = word16[columns][runs]; // of x: row 8 * c + g, k 32 * i + 8 * t ... of a warp's part
   // Those of outputs g and g + 8 differ by a power of two: half of them are kept where registers
   // are few.
   static constexpr int sums_of_lane = rows > 8 ? 2 : 4;
@@ -381,14 +392,25 @@ private:
   TENON_DEVICE static statistics *statistics_of(unsigned char *shared) {
     return reinterpret_cast<statistics *>(shared + shape.statistics_at());
   }
+  /// Whether rows, and what a norm reads, lie in aligned runs of eight.
+  TENON_FN static constexpr bool is_whole() {
+    if constexpr (Norm::normalizes)
+      return Config::whole;
+    else
+      return Config::aligned;
+  }
   /// Up to eight floats of a row from k on; those beyond the row are 0.
   TENON_DEVICE void load_row(float (&v)[8], int row, int k) const {
     const int at[2] = {row, k};
-    load_operand<1>(v, x, at, min_of(depth - k, 8));
+    fetched_run<8, X> run;
+    run.template fetch<1, is_whole()>(x, at, min_of(depth - k, 8));
+    TENON_UNROLL
+    for (int i = 0; i < 8; ++i)
+      v[i] = run[i];
   }
   /// Eight elements of a row from k on, as they are multiplied.
   TENON_DEVICE word16 load_run(int row, int k, const statistics &of) const {
-    constexpr bool as_it_lies = Config::aligned && !Norm::normalizes;
+    constexpr bool as_it_lies = !Norm::normalizes && is_whole();
     const bool there = row < present() && k < depth;
     if constexpr (as_it_lies) {
       const int at[2] = {row, k};
@@ -401,7 +423,8 @@ private:
         if constexpr (Norm::normalizes) {
           const int at[2] = {row, k};
           operand_runs<8, decltype(norm.ins)> operands;
-          operands.template load<1>(norm.ins, at, min_of(depth - k, 8));
+          operands.template load<1, operand_part::all, is_whole()>(norm.ins, at,
+                                                                   min_of(depth - k, 8));
           TENON_UNROLL
           for (int i = 0; i < 8; ++i)
             v[i] = k + i < depth ? float(operands.call(norm.body, i, (v[i] - of.mean) * of.factor))
@@ -417,8 +440,11 @@ private:
     }
   }
   /// Leaves what `sum` comes to over all multiplying warps in every thread of them, for the first
-  /// `count` rows.
-  TENON_DEVICE static void add_over_warps(float (&sum)[rows], int count, float *shared) {
+  /// `count` rows. `turn`: which of two places in shared memory is free.
+  TENON_DEVICE static void add_over_warps(float (&sum)[rows], int count, int turn,
+                                          unsigned char *shared) {
+    float *const sums =
+        reinterpret_cast<float *>(shared + shape.statistics_at()) + turn * warps * rows;
     TENON_UNROLL
     for (int r = 0; r < rows; ++r) {
       if (r >= count)
@@ -427,7 +453,7 @@ private:
       for (int mask = 16; mask > 0; mask /= 2)
         sum[r] += shuffle_xor(sum[r], mask);
       if (lane() == 0)
-        shared[warp() * rows + r] = sum[r];
+        sums[warps * r + warp()] = sum[r];
     }
     ptx::named_barrier::sync(1, 32 * warps);
     TENON_UNROLL
@@ -435,51 +461,153 @@ private:
       sum[r] = 0;
       if (r >= count)
         continue;
+      float parts_of_sum[warps];
+      detail::load_words(parts_of_sum, sums + warps * r);
       TENON_UNROLL
       for (int w = 0; w < warps; ++w)
-        sum[r] += shared[w * rows + r];
+        sum[r] += parts_of_sum[w];
     }
-    ptx::named_barrier::sync(1, 32 * warps);
   }
-  /// Of all rows, to shared memory.
-  TENON_DEVICE void take_statistics(unsigned char *shared) const {
-    auto *const sums = reinterpret_cast<float *>(shared + shape.statistics_at());
-    const auto sum_of = [&](float(&sum)[rows], const float(&less)[rows], auto f) {
+  /// Of all rows: value_of(row, i, v) leaves the eight elements from column 8 * (thread + 256 * i)
+  /// on in v.
+  template <class ValueOf>
+  TENON_DEVICE void take_statistics(statistics (&of)[rows], unsigned char *shared,
+                                    ValueOf value_of) const {
+    const auto sum_of = [&](float(&sum)[rows], auto f) {
       TENON_UNROLL
       for (int r = 0; r < rows; ++r) {
         sum[r] = 0;
         if (r >= present())
           continue;
-        for (int k = 8 * thread(); k < depth; k += 8 * 32 * warps) {
+        TENON_UNROLL
+        for (int i = 0; i < thread_runs; ++i) {
+          const int k = 8 * (thread() + 32 * warps * i);
+          if (k >= depth)
+            continue;
           float v[8];
-          load_row(v, r, k);
+          value_of(r, i, v);
           TENON_UNROLL
-          for (int i = 0; i < 8; ++i)
-            sum[r] += k + i < depth ? f(v[i] - less[r]) : 0.0f;
+          for (int j = 0; j < 8; ++j)
+            sum[r] += k + j < depth ? f(v[j] - of[r].mean) : 0.0f;
         }
       }
-      add_over_warps(sum, present(), sums);
     };
-    float mean[rows] = {}, squares[rows];
+    float sum[rows];
+    TENON_UNROLL
+    for (int r = 0; r < rows; ++r)
+      of[r].mean = 0;
     if constexpr (Norm::centered) {
-      const float none[rows] = {};
-      sum_of(mean, none, [](float v) { return v; });
+      sum_of(sum, [](float v) { return v; });
+      add_over_warps(sum, present(), 1, shared);
       TENON_UNROLL
       for (int r = 0; r < rows; ++r)
-        mean[r] /= float(depth);
+        of[r].mean = sum[r] / float(depth);
     }
-    sum_of(squares, mean, [](float v) { return v * v; });
+    sum_of(sum, [](float v) { return v * v; });
+    add_over_warps(sum, present(), 0, shared);
+    TENON_UNROLL
+    for (int r = 0; r < rows; ++r)
+      of[r].factor = 1.0f / sqrt<scalar_lanes>(sum[r] / float(depth) + norm.epsilon);
+  }
+  /// Of rows that are loaded again to be multiplied, to shared memory.
+  TENON_DEVICE void share_statistics(unsigned char *shared) const {
+    statistics of[rows];
+    take_statistics(of, shared, [&](int r, int i, float(&v)[8]) {
+      load_row(v, r, 8 * (thread() + 32 * warps * i));
+    });
+    ptx::named_barrier::sync(1, 32 * warps); // sums have been read
     TENON_UNROLL
     for (int r = 0; r < rows; ++r)
       if (thread() == r)
-        statistics_of(shared)[r] = {
-            mean[r], 1.0f / sqrt<scalar_lanes>(squares[r] / float(depth) + norm.epsilon)};
+        statistics_of(shared)[r] = of[r];
     ptx::named_barrier::sync(1, 32 * warps);
   }
+
+  // --- rows that are normalised where they are loaded, all of them at once ---
+
+  /// Runs of eight elements of a row that a thread has, also those of the last tiles behind it.
+  static constexpr int padded = int(shape.row_tiles()) * tile::depth,
+                       thread_runs = ceil_div(padded, 8 * 32 * warps);
+  static constexpr bool holds_rows =
+      Norm::normalizes && shape.staged_chunks() == shape.chunks() && rows * thread_runs <= 16;
+  static constexpr bool fetches_ahead = holds_rows && Norm::constant;
+  struct runs_of_norm {
+    operand_runs<8, decltype(norm.ins)> of[thread_runs];
+  };
+  struct no_runs {};
+  using norm_runs = typename detail::choose_type<fetches_ahead, runs_of_norm, no_runs>::type;
+
+  TENON_DEVICE static int count_from(int k) { return max_of(0, min_of(8, depth - k)); }
+  TENON_DEVICE void fetch_norm(runs_of_norm &to, int row = 0) const {
+    TENON_UNROLL
+    for (int i = 0; i < thread_runs; ++i) {
+      const int at[2] = {row, 8 * (thread() + 32 * warps * i)};
+      to.of[i].template load<1, operand_part::all, is_whole()>(
+          norm.ins, at, thread() < 32 * warps ? count_from(at[1]) : 0);
+    }
+  }
+  template <class Ahead>
+  TENON_DEVICE void normalize_rows(unsigned char *shared, const share &mine,
+                                   const Ahead &ahead) const {
+    fetched_run<8, X> held[rows][thread_runs];
+    TENON_UNROLL
+    for (int r = 0; r < rows; ++r) {
+      TENON_UNROLL
+      for (int i = 0; i < thread_runs; ++i) {
+        const int at[2] = {r, 8 * (thread() + 32 * warps * i)};
+        held[r][i].template fetch<1, is_whole()>(x, at, r < present() ? count_from(at[1]) : 0);
+      }
+    }
+    statistics of[rows];
+    take_statistics(of, shared, [&](int r, int i, float(&v)[8]) {
+      TENON_UNROLL
+      for (int j = 0; j < 8; ++j)
+        v[j] = held[r][i][j];
+    });
+    runs_of_norm own;
+    TENON_UNROLL
+    for (int r = 0; r < rows; ++r) {
+      if constexpr (!fetches_ahead)
+        fetch_norm(own, min_of(r, present() - 1));
+      TENON_UNROLL
+      for (int i = 0; i < thread_runs; ++i) {
+        const int k = 8 * (thread() + 32 * warps * i);
+        const int at = k - mine.begin * tile::depth; // in this block's part
+        if (at < 0 || at >= mine.tiles * tile::depth)
+          continue;
+        unsigned pairs[4];
+        TENON_UNROLL
+        for (int j = 0; j < 8; j += 2) {
+          float v[2];
+          TENON_UNROLL
+          for (int h = 0; h < 2; ++h) {
+            const float one = (held[r][i][j + h] - of[r].mean) * of[r].factor;
+            if constexpr (fetches_ahead)
+              v[h] = float(ahead.of[i].call(norm.body, j + h, one));
+            else
+              v[h] = float(own.of[i].call(norm.body, j + h, one));
+            v[h] = r < present() && k + j + h < depth ? v[h] : 0.0f;
+          }
+          pairs[j / 2] = ptx::round_pair<T>::of(v[0], v[1]);
+        }
+        word16 w;
+        memcpy(static_cast<void *>(&w), pairs, sizeof(w));
+        constexpr int of_warp = tiles * tile::depth, of_chunk = of_warp * warps;
+        const int chunk = at / of_chunk, owner = at % of_chunk / of_warp, run = at % of_warp / 32,
+                  c = r / 8;
+        rows_of_warp(
+            shared,
+            owner)[((chunk * columns + c) * runs + run) * row_lanes + 4 * (r % 8) + at % 32 / 8] =
+            w;
+      }
+    }
+    ptx::named_barrier::sync(1, 32 * warps);
+  }
+
   /// This warp's rows of the chunks from tile `first` on, to its own shared memory.
   TENON_DEVICE void stage_rows(unsigned char *shared, const share &mine, int first) const {
     constexpr int staged = int(shape.staged_chunks()), words = int(shape.chunk_words());
-    word16 *const to = rows_of_warp(shared);
+    word16 *const to = rows_of_warp(shared, warp());
     sync_warp();
     // Several loads are on their way at a time.
     constexpr int all = staged * words, each = Norm::normalizes ? 2 : 8;
@@ -510,22 +638,35 @@ private:
     }
     sync_warp();
   }
-  TENON_DEVICE static word16 *rows_of_warp(unsigned char *shared) {
+  TENON_DEVICE static word16 *rows_of_warp(unsigned char *shared, int warp) {
     return reinterpret_cast<word16 *>(shared + shape.rows_at()) +
-           warp() * int(shape.staged_chunks() * shape.chunk_words());
+           warp * int(shape.staged_chunks() * shape.chunk_words());
   }
-  TENON_DEVICE static void take_rows(part &to, unsigned char *shared, int chunk) {
-    const word16 *const from = rows_of_warp(shared) + chunk * int(shape.chunk_words()) + lane();
-    TENON_UNROLL
-    for (int c = 0; c < columns; ++c) {
-      TENON_UNROLL
-      for (int i = 0; i < runs; ++i) {
-        to[c][i] = {};
-        if (row_lanes == 32 || lane() < row_lanes)
-          to[c][i] = from[(c * runs + i) * row_lanes];
+  /// A warp's part of a chunk's rows: in registers, or, of two tiles of rows, where it lies.
+  struct part {
+    static constexpr bool held = columns == 1;
+    word16 word[held ? runs : 1];
+    const word16 *from;
+
+    TENON_DEVICE void take(unsigned char *shared, int chunk) {
+      from = rows_of_warp(shared, warp()) + chunk * int(shape.chunk_words()) + lane();
+      if constexpr (held) {
+        TENON_UNROLL
+        for (int i = 0; i < runs; ++i) {
+          word[i] = {};
+          if (row_lanes == 32 || lane() < row_lanes)
+            word[i] = from[i * row_lanes];
+        }
       }
     }
-  }
+    /// Of 32 k: row 8 * c + g, k 32 * i + 8 * t ...
+    TENON_DEVICE uint4 of(int c, int i) const {
+      if constexpr (held)
+        return word[i].bits;
+      else
+        return from[(c * runs + i) * row_lanes].bits;
+    }
+  };
 
   // --- products ---
 
@@ -545,8 +686,9 @@ private:
         TENON_UNROLL
         for (int i = 0; i < runs; ++i) {
           float sum[4] = {};
-          mma(sum, ones, p[c][i].bits.x, p[c][i].bits.y, sum);
-          mma(sum, ones, p[c][i].bits.z, p[c][i].bits.w, sum);
+          const uint4 of = p.of(c, i);
+          mma(sum, ones, of.x, of.y, sum);
+          mma(sum, ones, of.z, of.w, sum);
           TENON_UNROLL
           for (int j = 0; j < sums_of_lane; ++j)
             base[c][i][j] = sum[j] * (-tile::bias / (j < 2 ? tile::low : tile::high));
@@ -562,7 +704,7 @@ private:
       w.fragment(a, 0);
       TENON_UNROLL
       for (int c = 0; c < columns; ++c) {
-        const uint4 &of = p[c][at / 2].bits;
+        const uint4 of = p.of(c, at / 2);
         mma(sum[c], a, at % 2 ? of.z : of.x, at % 2 ? of.w : of.y, sum[c]);
       }
     } else {
@@ -580,7 +722,7 @@ private:
           for (int i = 0; i < 4; ++i)
             from[i] =
                 base[c][run][i % sums_of_lane] * (i < sums_of_lane ? 1 : tile::low / tile::high);
-          const uint4 &of = p[c][run].bits;
+          const uint4 of = p.of(c, run);
           mma(d, a[0], of.x, of.y, from);
           mma(d, a[1], of.z, of.w, d);
           TENON_UNROLL
@@ -592,10 +734,13 @@ private:
     }
   }
 
-  TENON_DEVICE void consume(unsigned char *shared) const {
+  template <class Ahead>
+  TENON_DEVICE void consume(unsigned char *shared, const Ahead &ahead) const {
     const share mine;
-    if constexpr (Norm::normalizes)
-      take_statistics(shared);
+    if constexpr (holds_rows)
+      normalize_rows(shared, mine, ahead);
+    else if constexpr (Norm::normalizes)
+      share_statistics(shared);
     constexpr int staged = int(shape.staged_chunks()) * stage_tiles; // tiles
     const bool restage = mine.tiles > staged, several = mine.tiles > stage_tiles;
     reader at;
@@ -603,31 +748,40 @@ private:
       for (int s = 0; s < stages && at.ahead.more(mine); ++s)
         at.ahead.next(mine);
     }
-    part p = {};
+    part p;
     bases base_of;
     for (int base = 0, pass = 0; base < mine.slots; base += strips, ++pass) {
       const int count = min_of(strips, mine.slots - base);
       float sum[strips][columns][4] = {};
       for (int first = 0; first < mine.tiles; first += stage_tiles) {
-        if (first % staged == 0 && (restage || base == 0))
-          stage_rows(shared, mine, first);
+        if constexpr (!holds_rows)
+          if (first % staged == 0 && (restage || base == 0))
+            stage_rows(shared, mine, first);
         if (several || base == 0) {
-          take_rows(p, shared, first % staged / stage_tiles);
+          p.take(shared, first % staged / stage_tiles);
           start(base_of, p);
         }
         TENON_UNROLL
-        for (int i = 0; i < strips; ++i) {
+        for (int i = 0; i < strips; i += together)
           if (i < count) {
-            tile w[tiles];
-            load_stage(w, shared, mine, at);
+            // What several strips are multiplied by waits for nothing of each other.
+            tile w[together][tiles];
+            TENON_UNROLL
+            for (int of = 0; of < together; ++of)
+              if (of == 0 || i + of < count)
+                load_stage(w[of], shared, mine, at);
+              else
+                memset(static_cast<void *>(w[of]), 0, sizeof(w[of]));
             TENON_UNROLL
             for (int j = 0; j < tiles; j += 2)
               if (first + warp() * tiles + j < mine.tiles) {
-                multiply(sum[i], w[j], p, base_of, j);
-                multiply(sum[i], w[j + 1], p, base_of, j + 1);
+                TENON_UNROLL
+                for (int of = 0; of < together; ++of) {
+                  multiply(sum[i + of], w[of][j], p, base_of, j);
+                  multiply(sum[i + of], w[of][j + 1], p, base_of, j + 1);
+                }
               }
           }
-        }
       }
       join(sum, shared, mine, base, count, pass);
     }

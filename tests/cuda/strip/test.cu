@@ -87,7 +87,7 @@ template <class W, class T> struct packed_weights {
 template <class M, int Rows, int N, int K, bool Aligned, class Schedule> struct config : Schedule {
   M m;
   static constexpr int rows = Rows, n = N, k = K;
-  static constexpr bool aligned = Aligned;
+  static constexpr bool aligned = Aligned, whole = Aligned;
 };
 
 template <class W, class T, int N, int K, int Count, norm_kind Norm, class Schedule>
@@ -124,7 +124,7 @@ struct strip_case {
     if constexpr (Norm == norm_kind::none)
       go(cuda::no_norm{});
     else
-      go(cuda::make_row_norm<Norm == norm_kind::layer>(1e-5f, by, scaled{}));
+      go(cuda::make_row_norm<Norm == norm_kind::layer, K % 3 != 0>(1e-5f, by, scaled{}));
   }
 
   /// Fewer rows: of what `Most` rows give.
