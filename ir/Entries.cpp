@@ -101,6 +101,7 @@ std::unique_ptr<Module> aloneForRun(const Module &module, int64_t tokens) {
 std::vector<int64_t> tokensOfRuns(const Module &module) {
   std::vector<int64_t> fewest;
   const std::vector<Graph *> entries = entriesOf(module);
+  fewest.reserve(entries.size() + 1);
   for (Graph *g : entries)
     fewest.push_back(fewest.empty() ? tokensOf(*g).lower()
                                     : tokensOf(*entries[fewest.size() - 1]).upper() + 1);
