@@ -67,6 +67,25 @@ TEST(Attention, CausalIsABiasThatHidesLaterKeys) {
   }
 }
 
+TEST(Attention, PartsAreABiasByCoordinatesOfKeys) {
+  Tensor q = randomTensor(Element::F32, {2, 5, 3}, 1),
+         k = randomTensor(Element::F32, {2, 12, 3}, 2);
+  Tensor v = randomTensor(Element::F32, {2, 12, 4}, 3);
+  Tensor a = randomTensor(Element::F32, {2, 5, 2}, 4), b = randomTensor(Element::F32, {5, 3}, 5),
+         c = randomTensor(Element::F32, {2, 1, 2}, 6);
+  const std::vector<double> as = values(a), bs = values(b), cs = values(c);
+  std::vector<double> sums;
+  for (size_t batch : {0, 1})
+    for (size_t i = 0; i < 5; ++i)
+      for (size_t j = 0; j < 12; ++j)
+        sums.push_back(as[(batch * 5 + i) * 2 + j / 6] + bs[i * 3 + j / 2 % 3] +
+                       cs[batch * 2 + j % 2]);
+  const Tensor y = evaluateOp(Op::Attention, {q, k, v, a, b, c}, [&](TestGraph &) {
+    return NamedAttributes{{"scale", 0.5}, {"factors", Ints{2, 3, 2}}};
+  })[0];
+  expectNear(y, values(attention({q, k, v, tensor(Element::F32, {2, 5, 12}, sums)}, 0.5)), 1e-6);
+}
+
 TEST(Attention, PositionsHideKeysAndScoresHaveABound) {
   Tensor q = randomTensor(Element::F32, {2, 3, 4}, 1), k = randomTensor(Element::F32, {2, 9, 4}, 2);
   Tensor v = randomTensor(Element::F32, {2, 9, 4}, 3);

@@ -132,6 +132,26 @@ TEST_F(Infer, AttentionBroadcastsLeadingDimensions) {
                   "bias: expected a shape that broadcasts to the scores [N, 3, H, 5]");
 }
 
+TEST_F(Infer, AttentionHasPartsForFactorsOfTheKeys) {
+  Value *q = g.input(Element::F16, {2, 7, 8}), *k = g.input(Element::F16, {2, 6, 8});
+  Value *rows = g.input(Element::F16, {2, 7, 3}), *columns = g.input(Element::F32, {1, 7, 2});
+  const NamedAttributes factors{{"scale", 0.5}, {"factors", Ints{3, 2}}};
+  EXPECT_EQ(typeOf(Op::Attention, {q, k, k, rows, columns}, factors), "tensor<2x7x8xf16>");
+  Value *mask = g.input(Element::F32, {6}), *first = g.input(Element::I64, {2});
+  EXPECT_EQ(typeOf(Op::Attention, {q, k, k, mask, rows, columns, first}, factors),
+            "tensor<2x7x8xf16>");
+  EXPECT_CONTAINS(reject(Op::Attention, {q, k, k, rows}, factors),
+                  "one part for each of 2 factors");
+  EXPECT_CONTAINS(reject(Op::Attention, {q, k, k, columns, rows}, factors),
+                  "part 0: expected a shape that broadcasts to the scores [2, 7, 3]");
+  EXPECT_CONTAINS(
+      reject(Op::Attention, {q, k, k, rows, rows}, {{"scale", 0.5}, {"factors", Ints{3, 3}}}),
+      "attribute factors: expected a product of 6, the count of keys, found 9");
+  EXPECT_CONTAINS(
+      reject(Op::Attention, {q, k, k, rows, columns}, {{"scale", 0.5}, {"factors", Ints{0, 2}}}),
+      "attribute factors: expected extents of 1 or more, found 0");
+}
+
 TEST_F(Infer, PoolRoundsUpButStartsInside) {
   Value *x = g.input(Element::F32, {1, 2, 5, 5});
   EXPECT_EQ(
