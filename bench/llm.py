@@ -178,7 +178,7 @@ class States(Program):
     def several(self, rows, rounds):
         """Milliseconds of a run of the prompt's last tokens, by rounds, and the logits."""
         tokens = torch.tensor([self.prompt[-rows:]], device="cuda")
-        logits = torch.full((1, rows, self.logits.shape[-1]), float("nan"), dtype=self.logits.dtype, device="cuda")
+        logits = torch.full_like(self.logits, float("nan"))  # of the last token
         operands = [(ctypes.c_void_p * 1)(t.data_ptr()) for t in (tokens, logits)]
         before = ctypes.c_long(len(self.prompt) - rows)
 
