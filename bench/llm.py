@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Times one step of a decoder against torch on this machine's GPU: one process, one table.
 
-    bench/llm.py [--precisions=fp16,int4] [--files=fixed,decoder,prefill] [--layers=16] [--against TENON] [--no-torch]
-                 [--rounds=N] [--vocabulary=N] [--models DIR] [--json FILE]
+    bench/llm.py [--precisions=fp16,int4] [--files=fixed,decoder,prefill] [--layers=16] [--rows=4,16]
+                 [--against TENON] [--no-torch] [--rounds=N] [--vocabulary=N] [--models DIR] [--json FILE]
 
 The models are those of bench/compile_time.py: Llama-3.2-1B as onnxruntime-genai's builder writes it, random
 weights, one token behind a past of 1,024, all extents fixed. torch runs the same weights (int4: dequantised to
@@ -14,7 +14,7 @@ events; `ms` is the median over the rounds, `limit` what its weights and caches 
 `decoder` is the same model with open extents, compiled with --decoder: its caches are states, which a prompt of
 1,024 tokens fills. Its lines are a step with so many keys taken back each time, a step of 64 that grow from there
 (both between events, tokens and logits on the device), a token of 64 that are generated greedily (the clock of the
-host), and the prompt. torch's lines are of the same prompt. Tokens that are generated are compared with torch's in
+host), the prompt, and runs of the prompt's last tokens, as many as --rows says. torch's lines are of the same prompt. Tokens that are generated are compared with torch's in
 fp32 over the same numbers: `agree` says how many were the same before the first that differs. `prefill` is the same
 file with graphs for prompts of up to 128 and 1,024 tokens, and a second copy of weights for them.
 """
@@ -91,6 +91,14 @@ def open_extents(model, path):
     return path
 
 
+def kernels_of_step(text):
+    """Launches of a run: of the graph for one token where a file has several."""
+    lists = dict(re.findall(r"constexpr cuda::step (steps_\w+)\[\] = \{\n(.*?)\n  \};", text, re.S))
+    steps = next((list_ for name, list_ in lists.items() if name.endswith("_rows1")), "".join(lists.values()))
+    bodies = dict(re.findall(r"template <class V> status (step\w+)\(const frame &f, issue &to\) \{\n(.*?)\n\}", text, re.S))
+    return sum(bodies[name].count("to.launch") for name in re.findall(r", (step\w+)<", steps))
+
+
 class Program:
     """A library with its weights, its operands on the device."""
 
@@ -105,7 +113,7 @@ class Program:
         self.inputs, self.outputs = ((ctypes.c_void_p * len(list_))(*(t.data_ptr() for t in list_))
                                      for list_ in self.kept)  # fmt: skip
         self.stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
-        self.kernels = library.with_name("decoder.cu").read_text().count("to.launch<")
+        self.kernels = kernels_of_step(library.with_name("decoder.cu").read_text())
 
     def check(self, code):
         if code:
@@ -166,6 +174,28 @@ class States(Program):
         last.synchronize()
         self.check(self.shared.decoder_set_length(self.context, ctypes.c_long(len(self.prompt) - 1)))
         return first.elapsed_time(last) / STEPS
+
+    def several(self, rows, rounds):
+        """Milliseconds of a run of the prompt's last tokens, by rounds, and the logits."""
+        tokens = torch.tensor([self.prompt[-rows:]], device="cuda")
+        logits = torch.full_like(self.logits, float("nan"))  # of the last token
+        operands = [(ctypes.c_void_p * 1)(t.data_ptr()) for t in (tokens, logits)]
+        before = ctypes.c_long(len(self.prompt) - rows)
+
+        class Runs:
+            @staticmethod
+            def run():
+                self.check(self.shared.decoder_enqueue(self.context, *operands, self.stream))
+                self.check(self.shared.decoder_set_length(self.context, before))
+
+        self.check(self.shared.decoder_set_length(self.context, before))
+        self.check(self.shared.decoder_set_dim(self.context, self.count, ctypes.c_long(rows)))
+        self.check(self.shared.decoder_prepare(self.context))
+        Runs.run()
+        times = [span(Runs, 20) for _ in range(rounds)]
+        torch.cuda.synchronize()
+        self.take_prompt()
+        return times, logits
 
     def generate(self):
         """Milliseconds a token, and the tokens."""
@@ -363,6 +393,9 @@ def decoder_case(options, precision, model, libraries):
                 figures["growing step"].append(program.grow())
                 figures["generated token"].append(program.generate()[0])
                 figures["prompt"].append(program.take_prompt())
+            for count in (int(r) for r in options.rows.split(",") if r):
+                figures[f"{count} rows"], several = program.several(count, options.rounds)
+                error = max(error, float((several[0, -1].float() - exact).abs().max() / exact.abs().max()))
             rows += [{"model": model.stem, "precision": precision, "peer": f"{name}: {what}", "ms": statistics.median(list_),
                       "limit": limit_of(precision, options), "max_error": error, "kernels": program.kernels,
                       "agree": agree} for what, list_ in figures.items()]  # fmt: skip
@@ -383,6 +416,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--precisions", default="fp16,int4")
     parser.add_argument("--files", default="fixed,decoder,prefill")
+    parser.add_argument("--rows", default="4,16")
     parser.add_argument("--layers", type=int, default=16)
     parser.add_argument("--vocabulary", type=int, default=128256)
     parser.add_argument("--tenon", type=Path, default=ROOT / "build/tenon")

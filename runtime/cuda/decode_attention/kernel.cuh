@@ -35,6 +35,7 @@
 #include "cuda/decode_attention/cache.cuh"
 #include "cuda/decode_attention/geometry.h"
 #include "cuda/ptx/cluster.cuh"
+#include "cuda/ptx/griddepcontrol.cuh"
 #include "cuda/tile/attention_rows.cuh"
 #include "cuda/tile/row_loader.cuh"
 #include "cuda/tile/split_k.cuh"
@@ -75,6 +76,7 @@ struct decode_attention_kernel {
   static constexpr int depth = int(shape.depth()), width = int(shape.width());
   static constexpr int rows = decode_attention_geometry::rows, threads = int(shape.threads());
   static constexpr int blocks_per_sm = 1;
+  static constexpr bool lets_next_begin = true;
   static constexpr int cluster_blocks = Cluster ? splits : 1; // neighbours along x
   static_assert(!Cluster || splits <= 8, "a cluster has at most 8 blocks");
   static_assert(detail::is_power_of_two(warps), "warps have even shares of columns");
@@ -141,6 +143,7 @@ struct decode_attention_kernel {
     }
     warp_rows s;
     take_queries(s, queries, at, spare);
+    ptx::griddepcontrol::launch_dependents();
     const auto take = [&](element *tiles, index row, index limit) {
       if (whole && row + keys > end) // what holds nothing may be anything
         clear_values(tiles + tile_of_k::size, int(max_of(end - row, index(0))));

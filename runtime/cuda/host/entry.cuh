@@ -63,18 +63,30 @@ TENON_DEVICE void wait_and_let_next_begin() {
   ptx::griddepcontrol::launch_dependents();
 }
 
+/// Whether a kernel's run() lets the next one begin itself.
+template <class K, class = void> constexpr bool lets_next_begin = false;
+template <class K>
+constexpr bool lets_next_begin<K, decltype(void(K::lets_next_begin))> = K::lets_next_begin;
+
+template <class K> TENON_DEVICE void wait_for() {
+  if constexpr (lets_next_begin<K>)
+    ptx::griddepcontrol::wait();
+  else
+    wait_and_let_next_begin();
+}
+
 /// Both parts of a kernel; run() takes what prefetch() returns, if that is something.
 template <class K> TENON_DEVICE void run_parts(const K &kernel, unsigned char *shared) {
   if constexpr (!has_prefetch<K>) {
-    wait_and_let_next_begin();
+    wait_for<K>();
     kernel.run(shared);
   } else if constexpr (is_same<decltype(kernel.prefetch(shared)), void>) {
     kernel.prefetch(shared);
-    wait_and_let_next_begin();
+    wait_for<K>();
     kernel.run(shared);
   } else {
     const auto begun = kernel.prefetch(shared);
-    wait_and_let_next_begin();
+    wait_for<K>();
     kernel.run(shared, begun);
   }
 }

@@ -47,6 +47,7 @@
 #include "cuda/ptx/byte_permute.cuh"
 #include "cuda/ptx/cluster.cuh"
 #include "cuda/ptx/cp_async.cuh"
+#include "cuda/ptx/griddepcontrol.cuh"
 #include "cuda/ptx/mma_sm80.cuh"
 #include "cuda/ptx/named_barrier.cuh"
 #include "cuda/ptx/round_pair.cuh"
@@ -174,6 +175,7 @@ struct strip_kernel<CopyEngine, Config, X, strip_matrices<W, Scale, Count>, Outs
                                            splits, Config::blocks, CopyEngine, Norm::normalizes};
   static constexpr int threads = int(shape.threads()), blocks_per_sm = 2;
   static constexpr int cluster_blocks = splits; // neighbours along x
+  static constexpr bool lets_next_begin = true;
   static_assert(rows >= 1 && rows <= 16, "one or two tiles of rows");
   static_assert(tiles % 2 == 0 && strips % Count == 0, "pairs of tiles, whole sets of strips");
   static_assert(CopyEngine || splits == 1, "clusters are for machines with a copy engine");
@@ -253,8 +255,6 @@ private:
   static constexpr int stage_bytes = int(shape.stage_bytes()),
                        scale_bytes = int(shape.scale_bytes());
   static constexpr int parts = splits * warps; // of a sum
-  /// Strips that a warp multiplies at a time.
-  static constexpr int together = columns == 1 && strips % 2 == 0 ? 2 : 1;
   static constexpr int row_lanes = int(shape.lanes_with_rows());
 
   // --- what a block has ---
@@ -760,28 +760,22 @@ private:
         if (several || base == 0) {
           p.take(shared, first % staged / stage_tiles);
           start(base_of, p);
+          if (base == 0 && first == 0)
+            ptx::griddepcontrol::launch_dependents();
         }
         TENON_UNROLL
-        for (int i = 0; i < strips; i += together)
+        for (int i = 0; i < strips; ++i) {
           if (i < count) {
-            // What several strips are multiplied by waits for nothing of each other.
-            tile w[together][tiles];
-            TENON_UNROLL
-            for (int of = 0; of < together; ++of)
-              if (of == 0 || i + of < count)
-                load_stage(w[of], shared, mine, at);
-              else
-                memset(static_cast<void *>(w[of]), 0, sizeof(w[of]));
+            tile w[tiles];
+            load_stage(w, shared, mine, at);
             TENON_UNROLL
             for (int j = 0; j < tiles; j += 2)
               if (first + warp() * tiles + j < mine.tiles) {
-                TENON_UNROLL
-                for (int of = 0; of < together; ++of) {
-                  multiply(sum[i + of], w[of][j], p, base_of, j);
-                  multiply(sum[i + of], w[of][j + 1], p, base_of, j + 1);
-                }
+                multiply(sum[i], w[j], p, base_of, j);
+                multiply(sum[i], w[j + 1], p, base_of, j + 1);
               }
           }
+        }
       }
       join(sum, shared, mine, base, count, pass);
     }

@@ -84,10 +84,13 @@ template <class W, class T> struct packed_weights {
   const cuda::strip_weights<W, T> of() { return {w.device(), scale.device()}; }
 };
 
-template <class M, int Rows, int N, int K, bool Aligned, class Schedule> struct config : Schedule {
+/// What the kernel is told of how rows lie, with and without a norm.
+template <bool Aligned, bool Norm> struct lies { static constexpr bool aligned = Aligned; };
+template <bool Aligned> struct lies<Aligned, true> { static constexpr bool whole = Aligned; };
+template <class M, int Rows, int N, int K, class Lies, class Schedule>
+struct config : Schedule, Lies {
   M m;
   static constexpr int rows = Rows, n = N, k = K;
-  static constexpr bool aligned = Aligned, whole = Aligned;
 };
 
 template <class W, class T, int N, int K, int Count, norm_kind Norm, class Schedule>
@@ -102,7 +105,7 @@ struct strip_case {
 
   /// `m`: fixed or dyn, Rows at most.
   template <bool CopyEngine, int Rows, bool Aligned, class M> void run(T *x, T *y, M m) {
-    config<M, Rows, N, K, Aligned, Schedule> cfg{};
+    config<M, Rows, N, K, lies<Aligned, Norm != norm_kind::none>, Schedule> cfg{};
     cfg.m = m;
     cuda::strip_matrices<W, T, Count> matrices{};
     matrices.of[0] = first.of();
@@ -166,8 +169,9 @@ struct strip_case {
     y.fill(compute_t<T>(-7));
     run<CopyEngine, Rows, Aligned>(x, y.device(), m);
     const std::string rows = std::to_string(count) + " rows";
-    expect_same(y, [&](index_t i) { return i < written ? whole.get(i) : compute_t<T>(-7); },
-                (rows + " differ from the first of more, or others were written").c_str());
+    expect_same(
+        y, [&](index_t i) { return i < written ? whole.get(i) : compute_t<T>(-7); },
+        (rows + " differ from the first of more, or others were written").c_str());
   }
   void normalize(std::vector<double> &row) {
     if (Norm == norm_kind::none)
