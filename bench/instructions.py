@@ -129,7 +129,8 @@ def measure(source, arguments, folder):
         each.mkdir()
     bindings = symbol_bindings(model, inputs)
     words = ["--bind=" + ",".join(f"{k}={v}" for k, v in bindings.items())] if bindings else []
-    compile_model(model_file(source), folders[0] / "network.cpp", f"--target={arguments.target}", "-q", *words)
+    compile_model(model_file(source), folders[0] / "network.cpp", f"--target={arguments.target}", "-q",
+                  "--weights=incbin", *words)  # fmt: skip
     onnx.save(model, folders[1] / "model.onnx")
     counts, results = zip(*(instructions(each, inputs, expected, plugin, peer, arguments.peer,
                                          arguments.target)
