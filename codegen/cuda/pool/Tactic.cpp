@@ -51,6 +51,13 @@ struct Pooling {
   }
   static void candidates(const Problem &p, std::vector<Schedule> &out) {
     Schedule::candidates(p.in.form, p.plane, out);
+    if (Schedule four{3, 4}; slides(p, four) && runsAlong(p.in.form, p.plane) == 3)
+      out.push_back(four);
+  }
+  /// Whether the windows of a thread's run share columns.
+  static bool slides(const Problem &p, const Schedule &s) {
+    return s.along == 3 && s.vector > 1 && p.plane.strideW == 1 && p.plane.dilationW == 1 &&
+           p.plane.kernelW >= s.vector && p.plane.inWidth.lower() > 0;
   }
   static Result<> legal(const Problem &, const Schedule &) { return Accepted{}; }
 
@@ -70,6 +77,8 @@ struct Pooling {
         .type("accumulator", cppElement(poolingAccumulator(op)));
     for (const auto &[key, value] : membersOf(s))
       cfg.number(key, value);
+    if (slides(p, s))
+      cfg.flag("slides", true);
     const std::string config = cfg.finish();
     emitCall(
         p.in, out, "pooling", config, [&](const Strides &x) { return inPlane(x, p.plane); },

@@ -7,6 +7,10 @@
 #include "codegen/cuda/shared/Common.h"
 #include "codegen/forms/ResizeForm.h"
 
+#include <algorithm>
+#include <cmath>
+#include <map>
+
 namespace tenon::cuda {
 namespace {
 
@@ -65,8 +69,108 @@ void writeLookup(SourceWriter &w, const std::string &type, const std::string &na
   w.close();
 }
 
+/// Outputs that repeat: the one at `o` reads elements o / period * advance + delta, `taps` for each
+/// of a period's outputs, kept within the image.
+struct Repeat {
+  int64_t period, advance;
+  size_t taps;
+  std::vector<int64_t> deltas;
+  std::vector<double> weights;
+};
+
+/// How much of each element an output takes.
+std::map<int64_t, double> parts(size_t taps, const int64_t *indices, const double *weights) {
+  std::map<int64_t, double> sum;
+  for (size_t t = 0; t < taps; ++t)
+    if (taps == 1 || weights[t] != 0)
+      sum[indices[t]] += taps == 1 ? 1 : weights[t];
+  return sum;
+}
+bool isSame(const std::map<int64_t, double> &a, const std::map<int64_t, double> &b) {
+  return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), [](auto &x, auto &y) {
+           return x.first == y.first && std::abs(x.second - y.second) < 1e-6;
+         });
+}
+
+constexpr int64_t kLongestPeriod = 8;
+constexpr size_t kMostWeights = 32; // of a period: constants in the code
+constexpr int64_t kMostSpan = 40;   // elements of a row in a thread's registers
+
+/// Whether a table repeats, by what stands in its middle: at the ends, elements beyond the image
+/// count for the last ones within.
+llvm::Optional<Repeat> repeatOf(const ResizeTable &table, int64_t extent) {
+  const auto outputs = int64_t(table.indices.size() / table.taps);
+  const auto taps = int64_t(table.taps);
+  for (int64_t period = 1; period <= kLongestPeriod; period *= 2) {
+    const int64_t middle = outputs / 2 / period * period, number = middle / period;
+    if (size_t(period * taps) > kMostWeights || middle + period >= outputs)
+      return llvm::None;
+    Repeat r{period,
+             table.indices[(middle + period) * taps] - table.indices[middle * taps],
+             table.taps,
+             {},
+             {}};
+    if (r.advance < 1)
+      continue;
+    for (int64_t i = middle * taps; i < (middle + period) * taps; ++i) {
+      r.deltas.push_back(table.indices[i] - number * r.advance);
+      r.weights.push_back(taps > 1 ? table.weights[i] : 1);
+    }
+    bool same = true;
+    std::vector<int64_t> indices(table.taps);
+    for (int64_t o = 0; o < outputs && same; ++o) {
+      const int64_t phase = o % period * taps;
+      for (int64_t t = 0; t < taps; ++t)
+        indices[t] =
+            std::clamp<int64_t>(o / period * r.advance + r.deltas[phase + t], 0, extent - 1);
+      same = isSame(parts(table.taps, indices.data(), &r.weights[phase]),
+                    parts(table.taps, &table.indices[o * taps],
+                          taps > 1 ? &table.weights[o * taps] : nullptr));
+    }
+    if (same)
+      return r;
+  }
+  return llvm::None;
+}
+llvm::Optional<Repeat> repeatOf(const Operation &op, unsigned d) {
+  if (!isResampled(op, d) || !hasKnownTable(op, d) || weightsOfResize(op) != Element::F32)
+    return llvm::None;
+  return repeatOf(resizeTable(op, d), op.operand(0)->type().dim(d).constant());
+}
+/// Elements of a row that `vector` outputs read.
+int64_t spanOf(const Repeat &r, int64_t vector) {
+  const auto [least, most] = std::minmax_element(r.deltas.begin(), r.deltas.end());
+  return (vector / r.period - 1) * r.advance + *most - *least + 1;
+}
+
+/// A constant function of a phase and a tap. A chain of conditions: constants where the phase is
+/// one, else selections.
+template <class T, class Spell>
+void writePattern(SourceWriter &w, const std::string &type, const std::string &name, size_t taps,
+                  const std::vector<T> &values, Spell spell) {
+  w.open("TENON_FN static constexpr " + type + " " + name + "(int phase, int tap)");
+  w.line("const int i = phase * " + std::to_string(taps) + " + tap;");
+  std::string chosen = spell(values.back());
+  for (size_t i = values.size() - 1; i-- > 0;)
+    chosen = "i == " + std::to_string(i) + " ? " + spell(values[i]) + " : " + chosen;
+  w.line("return i < 0 ? 0 : " + chosen + ";");
+  w.close();
+}
+std::string writeRepeat(const Repeat &r, int64_t extent, const std::string &name, StepWriter &out) {
+  SourceWriter &w = out.declarations();
+  w.open("struct " + name);
+  w.line("static constexpr int taps = " + std::to_string(r.taps) +
+         ", period = " + std::to_string(r.period) + ", advance = " + std::to_string(r.advance) +
+         ", extent = " + std::to_string(extent) + ";");
+  writePattern(w, "int", "delta", r.taps, r.deltas, [](int64_t v) { return std::to_string(v); });
+  writePattern(w, "float", "weight_of", r.taps, r.weights,
+               [](double v) { return cppScalar(Element::F32, v); });
+  w.close("};");
+  return "cuda::resize_repeated<" + name + ">{}";
+}
+
 /// Declares the axis of dimension d and returns an expression that makes one.
-std::string axisText(const Operation &op, unsigned d, StepWriter &out) {
+std::string axisText(const Operation &op, unsigned d, StepWriter &out, bool repeats = false) {
   if (!isResampled(op, d))
     return "cuda::resize_same{}";
   if (!hasKnownTable(op, d)) {
@@ -80,8 +184,10 @@ std::string axisText(const Operation &op, unsigned d, StepWriter &out) {
                     ", " + t.weights + ")));");
     return name;
   }
-  const auto [taps, indices, weights] = resizeTable(op, d);
   const std::string name = out.name() + "_axis" + std::to_string(d);
+  if (repeats)
+    return writeRepeat(*repeatOf(op, d), op.operand(0)->type().dim(d).constant(), name, out);
+  const auto [taps, indices, weights] = resizeTable(op, d);
   SourceWriter &w = out.declarations();
   w.open("struct " + name);
   w.line("static constexpr int taps = " + std::to_string(taps) + ";");
@@ -113,6 +219,7 @@ struct Resize {
     ConvProblem plane;
   };
   using Schedule = WindowSchedule;
+  static unsigned columnsOf(const Problem &p) { return p.plane.spatialRank == 1 ? 2 : 3; }
 
   static Result<Problem> match(const GroupQuery &in) {
     return matchAny(in)
@@ -123,6 +230,12 @@ struct Resize {
         });
   }
   static void candidates(const Problem &p, std::vector<Schedule> &out) {
+    if (runsAlong(p.in.form, p.plane) == 3)
+      if (const auto repeat = repeatOf(*p.in.form.anchor, columnsOf(p)))
+        for (int64_t vector = std::min<int64_t>(8, vectorLength(p.in.form)); vector > 1;
+             vector /= 2)
+          if (vector % repeat->period == 0 && spanOf(*repeat, vector) <= kMostSpan)
+            out.push_back({3, vector});
     Schedule::candidates(p.in.form, p.plane, out);
     // Columns are gathered one by one, but stored in runs.
     if (runsAlong(p.in.form, p.plane) == 3)
@@ -147,7 +260,10 @@ struct Resize {
     const std::string config = cfg.finish();
     const bool flat = p.plane.spatialRank == 1;
     const std::string rows = flat ? "cuda::resize_same{}" : axisText(op, 2, out);
-    const std::string columns = axisText(op, flat ? 2 : 3, out);
+    const auto repeat = s.along == 3 && s.vector > 1 ? repeatOf(op, columnsOf(p)) : llvm::None;
+    const std::string columns = axisText(op, columnsOf(p), out,
+                                         repeat && s.vector % repeat->period == 0 &&
+                                             spanOf(*repeat, s.vector) <= kMostSpan);
     // Strides of the height that 1-d images do not have are never used.
     emitCall(
         p.in, out, "resize", {rows, columns}, config,

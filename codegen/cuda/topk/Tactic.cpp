@@ -4,6 +4,7 @@
 #include "codegen/cuda/shared/Common.h"
 #include "codegen/cuda/shared/Sort.h"
 #include "codegen/forms/AnchorForms.h"
+#include "runtime/cuda/sort/geometry.h"
 
 namespace tenon::cuda {
 namespace {
@@ -59,7 +60,7 @@ Result<SortedProblem> readSorted(const GroupQuery &in) {
 
 /// Configuration, x, outs and ins; the arguments of the kernel that writes the results.
 std::vector<std::string> emitOperands(const GroupQuery &in, StepWriter &out,
-                                      const TopKRowsSchedule *block = nullptr) {
+                                      const KeyValues &members = {}) {
   const GroupForm &form = in.form;
   const Operation &op = *form.anchor;
   const Type x = op.operand(0)->type();
@@ -69,8 +70,8 @@ std::vector<std::string> emitOperands(const GroupQuery &in, StepWriter &out,
   StepWriter::Config cfg(out, "config");
   cfg.extents("space", space).extent("k", op.dimsAttr("k")[0]);
   cfg.flag("largest", op.boolAttr("largest", true));
-  if (block)
-    cfg.number("threads", block->threads).number("run", block->run);
+  for (const auto &[key, value] : members)
+    cfg.number(key, value);
   const std::string config = cfg.finish();
   const std::string body = declareOperands(out, form, form.anchorInputs[0], last, last.placeOf);
   return {config, "x", "outs", "ins", body};
@@ -183,12 +184,107 @@ struct TopKRows {
 
   static void emit(const Problem &p, const Schedule &s, StepWriter &out) {
     out.include("cuda/topk/rows.cuh");
-    launch(out, "topk_rows", emitOperands(p.in, out, &s));
+    launch(out, "topk_rows", emitOperands(p.in, out, membersOf(s)));
+  }
+};
+
+struct TopKPartsSchedule {
+  int64_t threads, run;           // of a block that sorts a part, items of each
+  int64_t mergeThreads, mergeRun; // of one that sorts what is left of a row
+
+  static llvm::ArrayRef<Field<TopKPartsSchedule>> fields() {
+    static const Field<TopKPartsSchedule> kFields[] = {
+        {"threads", &TopKPartsSchedule::threads, oneOf(32, 64, 128, 256, 512, 1024)},
+        {"run", &TopKPartsSchedule::run, between(1, kLongestSortRun)},
+        {"merge_threads", &TopKPartsSchedule::mergeThreads, oneOf(32, 64, 128, 256, 512, 1024)},
+        {"merge_run", &TopKPartsSchedule::mergeRun, between(1, kLongestSortRun)},
+    };
+    return kFields;
+  }
+  int64_t length() const { return threads * run; } // of a part
+};
+
+struct TopKParts {
+  static constexpr llvm::StringLiteral id = "topk_parts",
+                                       summary = "the largest elements of few long rows, part by "
+                                                 "part";
+  using Problem = SortedProblem;
+  using Schedule = TopKPartsSchedule;
+
+  static int64_t partsOf(const Problem &p, const Schedule &s) {
+    return int64_t(llvm::divideCeil(uint64_t(p.rows.length), uint64_t(s.length())));
+  }
+  /// Of a part.
+  static int64_t kept(const Problem &p, const Schedule &s) {
+    return std::min(p.in.form.anchor->dimsAttr("k")[0].upper(), s.length());
+  }
+
+  static Result<Problem> match(const GroupQuery &in) {
+    Result<Problem> p = readSorted(in);
+    if (!p)
+      return p;
+    std::vector<Schedule> schedules;
+    candidates(*p, schedules);
+    if (schedules.empty())
+      return Refusal{"rows of one part, or more is left of their parts than a block holds", ""};
+    return p;
+  }
+  static void candidates(const Problem &p, std::vector<Schedule> &out) {
+    for (int64_t length = 512; length <= 8192 && length < p.rows.length; length *= 2) {
+      const int64_t parts = int64_t(llvm::divideCeil(uint64_t(p.rows.length), uint64_t(length)));
+      const auto block = sortBlock(p.in.level, p.rows.rows * parts, length);
+      if (!block || block->threads * block->run != length)
+        continue;
+      Schedule s{block->threads, block->run, 0, 0};
+      const auto merge = sortBlock(p.in.level, p.rows.rows, parts * kept(p, s));
+      if (!merge)
+        continue;
+      s.mergeThreads = merge->threads, s.mergeRun = merge->run;
+      out.push_back(s);
+    }
+  }
+  static Result<> legal(const Problem &p, const Schedule &s) {
+    const ScheduleText text = printSchedule(id, s);
+    if (s.mergeThreads * s.mergeRun < partsOf(p, s) * kept(p, s))
+      return impossible(text, "merge_threads times merge_run is at least what the parts leave, " +
+                                  std::to_string(partsOf(p, s) * kept(p, s)));
+    return fitsMultiprocessor(p.in.level, text, {s.threads, s.run}).andThen([&] {
+      return fitsMultiprocessor(p.in.level, text, {s.mergeThreads, s.mergeRun});
+    });
+  }
+
+  static double microseconds(const Problem &p, const Schedule &s) {
+    const int64_t key = p.in.form.anchorInputs[0].isPlainRead()
+                            ? p.rows.largestKey >> spareBits(p.in.form.anchor->operand(0)->type())
+                            : p.rows.largestKey;
+    return sortBlockMicroseconds(p.in.level, p.rows.rows * partsOf(p, s), {s.threads, s.run}, key) +
+           sortBlockMicroseconds(p.in.level, p.rows.rows, {s.mergeThreads, s.mergeRun}, key);
+  }
+  static int64_t scratch(const Problem &p, const Schedule &s) {
+    return p.rows.rows * partsOf(p, s) * kept(p, s) * sort_geometry::item_bytes;
+  }
+
+  static void emit(const Problem &p, const Schedule &s, StepWriter &out) {
+    out.include("cuda/topk/parts.cuh");
+    KeyValues members = membersOf(s);
+    members.push_back({"kept", kept(p, s)});
+    std::vector<std::string> arguments = emitOperands(p.in, out, members);
+    out.code().line("auto *const left = " + out.scratchPointer("cuda::sort_item") + ";");
+    out.code().line("TENON_CHECK(to.launch<V>(cuda::topk_parts(" + arguments[0] + ", x, left)));");
+    arguments.push_back("static_cast<const cuda::sort_item *>(left)");
+    launch(out, "topk_merge", arguments);
+  }
+
+private:
+  /// As spare_bits of runtime/cuda/sort/ordered_key.cuh.
+  static int spareBits(Type x) {
+    return x.element() == Element::F16 ? 13 : x.element() == Element::BF16 ? 16 : 0;
   }
 };
 
 } // namespace
 
+const Tactic &kTopKParts = kTacticOf<TopKParts>;
 const Tactic &kTopK = kTacticOf<TopK>;
 const Tactic &kTopKSorted = kTacticOf<TopKSorted>;
 const Tactic &kTopKRows = kTacticOf<TopKRows>;

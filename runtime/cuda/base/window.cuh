@@ -16,7 +16,7 @@ struct window_defaults {
   static constexpr fixed<0> pad_top{}, pad_left{}, pad_bottom{}, pad_right{};
   static constexpr int along = 1, vector = 4;
   static constexpr int x_zero = 0;
-  static constexpr bool whole_runs = false;
+  static constexpr bool whole_runs = false, slides = false;
 };
 
 /// Output points of an image kernel: one thread per run of Vector points along dimension Along and

@@ -2,13 +2,15 @@
 //
 // Algorithm: a thread folds `vector` neighbouring windows (along channels or columns), element by
 // element; padding is skipped, never read. NaN wins a maximum. An empty window gives the lowest
-// value, or 0.
+// value, or 0. Windows that slide by a column share what all of a run cover, and add on either side
+// what is theirs: nothing is subtracted again, so that it serves maxima, and no sum loses digits.
 //
 // Config (derive from window_defaults):
 //   batch, channels, in_h, in_w, out_h, out_w, kernel_h, kernel_w, stride_h, stride_w, dilation_h,
 //   dilation_w, pad_top, pad_left, pad_bottom, pad_right (the last two count for
 //   pooling_mean_padded only), kind (type: pooling_max, pooling_mean or pooling_mean_padded),
-//   accumulator (type). Schedule: along (1 for NHWC, 3 for NCHW), vector.
+//   accumulator (type), slides (windows slide: strides and dilations of columns of 1, kernel_w of
+//   at least `vector`, along 3). Schedule: along (1 for NHWC, 3 for NCHW), vector.
 // x over (n, c, h, w); outs and ins over (n, c, oh, ow).
 #ifndef TENON_RUNTIME_CUDA_POOL_KERNEL_CUH
 #define TENON_RUNTIME_CUDA_POOL_KERNEL_CUH
@@ -63,7 +65,9 @@ template <class Config, class X, class Outs, class Ins, class Body> struct pooli
     if (!points().seek(block_x() * threads + thread(), at, count))
       return;
     value sum[vector];
-    if (loads_words(count))
+    if constexpr (Config::slides)
+      slide_windows(sum, at);
+    else if (loads_words(count))
       fold_windows<may_load_words>(sum, at, count);
     else
       fold_windows<false>(sum, at, count);
@@ -85,6 +89,65 @@ private:
       return false;
   }
 
+  /// Elements of the window from `first` on, of `size` that are wanted, below `end`.
+  TENON_FN static int covered(int first, int size, int end) {
+    return max_of(min_of(first + size, end) - max_of(first, 0), 0);
+  }
+  TENON_DEVICE void slide_windows(value (&sum)[vector], const int (&at)[4]) const {
+    const int kernel_w = int(index_t(cfg.kernel_w)), in_h = int(index_t(cfg.in_h)),
+              in_w = int(index_t(cfg.in_w)), pad_left = int(index_t(cfg.pad_left));
+    const int y0 = at[2] * int(index_t(cfg.stride_h)) - int(index_t(cfg.pad_top)),
+              x0 = at[3] - pad_left;
+    int rows_inside = 0, rows_padded = 0;
+    TENON_UNROLL
+    for (int v = 0; v < vector; ++v)
+      sum[v] = kind::template start<value>();
+    for (int ky = 0; ky < int(index_t(cfg.kernel_h)); ++ky) {
+      const int y = y0 + ky * int(index_t(cfg.dilation_h));
+      rows_padded += y < in_h + int(index_t(cfg.pad_bottom));
+      if (unsigned(y) >= unsigned(in_h))
+        continue;
+      ++rows_inside;
+      value left[vector - 1], right[vector - 1];
+      TENON_UNROLL
+      for (int i = 0; i < vector - 1; ++i) {
+        left[i] = element_or_start(at, y, x0 + i);
+        right[i] = element_or_start(at, y, x0 + kernel_w + i);
+      }
+      value middle = kind::template start<value>();
+      const int end = min_of(x0 + kernel_w, in_w);
+      TENON_UNROLL_BY(8)
+      for (int column = max_of(x0 + vector - 1, 0); column < end; ++column) {
+        const int point[4] = {at[0], at[1], y, column};
+        middle = kind::fold(middle, value(load_one(x, point)));
+      }
+      TENON_UNROLL
+      for (int i = vector - 2; i > 0; --i)
+        left[i - 1] = kind::fold(left[i - 1], left[i]);
+      TENON_UNROLL
+      for (int v = 0; v < vector; ++v) {
+        if (v > 1)
+          right[v - 1] = kind::fold(right[v - 1], right[v - 2]);
+        value row = middle;
+        if (v < vector - 1)
+          row = kind::fold(row, left[v]);
+        if (v > 0)
+          row = kind::fold(row, right[v - 1]);
+        sum[v] = kind::fold(sum[v], row);
+      }
+    }
+    TENON_UNROLL
+    for (int v = 0; v < vector; ++v)
+      sum[v] = kind::finish(
+          sum[v], rows_inside * covered(x0 + v, kernel_w, in_w),
+          rows_padded * max_of(min_of(kernel_w, in_w + int(index_t(cfg.pad_right)) - x0 - v), 0));
+  }
+  TENON_DEVICE value element_or_start(const int (&at)[4], int y, int column) const {
+    const bool is_inside = unsigned(column) < unsigned(index_t(cfg.in_w));
+    const int point[4] = {at[0], at[1], y, is_inside ? column : 0};
+    const value loaded = value(load_one(x, point));
+    return is_inside ? loaded : kind::template start<value>();
+  }
   template <bool Words>
   TENON_DEVICE void fold_windows(value (&sum)[vector], const int (&at)[4], int count) const {
     int inside[vector] = {}, padded[vector] = {};

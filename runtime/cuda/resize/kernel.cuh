@@ -8,10 +8,13 @@
 //                         position rule; the compiler computes them where extents are constant
 //   resize_nearest_axis, resize_linear_axis   position = i * scale + offset, rounded (floor after
 //                         adding `bias`) or split into two weights; for run-time extents
+//   resize_repeated<P>    outputs that repeat: each reads what the one `period` before it does,
+//                         `advance` elements further, kept within the extent
 //   resize_same           the dimension is copied
 // Algorithm: a thread computes a run of `vector` outputs along channels or columns. Elements other
 // than f64 are weighed in f32; with one tap everywhere nothing is computed, so that every type
-// works.
+// works. A run along columns that repeat, of whole periods, loads each element that it reads once
+// for a row, and its weights are constants.
 //
 // Config (derive from window_defaults): batch, channels, out_h, out_w. Schedule: along, vector.
 // x over (n, c, h, w); outs and ins over (n, c, oh, ow).
@@ -29,6 +32,38 @@ template <int Taps, class Weight = float> struct resize_table {
   const Weight *weights; // unused for one tap
   TENON_FN int index(int out, int tap) const { return indices[out * Taps + tap]; }
   TENON_FN Weight weight(int out, int tap) const { return weights[out * Taps + tap]; }
+};
+/// Pattern: taps, period, advance, extent, and static constexpr functions of a phase and a tap:
+/// `delta`, the element less advance times the period's number, and `weight`.
+template <class Pattern> struct resize_repeated : Pattern {
+  TENON_FN static constexpr int kept(int i) {
+    return i < 0 ? 0 : i < Pattern::extent ? i : Pattern::extent - 1;
+  }
+  TENON_FN int index(int out, int tap) const {
+    const int turn = int(unsigned(out) / unsigned(Pattern::period));
+    return kept(turn * Pattern::advance + Pattern::delta(out - turn * Pattern::period, tap));
+  }
+  TENON_FN auto weight(int out, int tap) const {
+    return Pattern::weight_of(int(unsigned(out) % unsigned(Pattern::period)), tap);
+  }
+  /// The first and the last element that `count` outputs from a period's first on read, less where
+  /// that period begins.
+  TENON_FN static constexpr int lowest(int count) {
+    int least = Pattern::delta(0, 0);
+    for (int i = 0; i < count * Pattern::taps; ++i)
+      least = min_of(least, place(i / Pattern::taps, i % Pattern::taps));
+    return least;
+  }
+  TENON_FN static constexpr int highest(int count) {
+    int most = Pattern::delta(0, 0);
+    for (int i = 0; i < count * Pattern::taps; ++i)
+      most = max_of(most, place(i / Pattern::taps, i % Pattern::taps));
+    return most;
+  }
+  TENON_FN static constexpr int place(int output, int tap) {
+    return output / Pattern::period * Pattern::advance +
+           Pattern::delta(output % Pattern::period, tap);
+  }
 };
 struct resize_same {
   static constexpr int taps = 1;
@@ -70,6 +105,11 @@ namespace detail {
 /// What elements of T are weighed in.
 template <class T> struct weighed_in { using type = float; };
 template <> struct weighed_in<double> { using type = double; };
+
+/// Whether runs of V outputs are whole periods of an axis.
+template <int V, class Axis> constexpr bool has_whole_periods = false;
+template <int V, class Pattern>
+constexpr bool has_whole_periods<V, resize_repeated<Pattern>> = V % Pattern::period == 0;
 } // namespace detail
 
 template <class Config, class X, class AxisH, class AxisW, class Outs, class Ins, class Body>
@@ -86,6 +126,8 @@ struct resize_kernel {
   static constexpr int vector = Config::vector, along = Config::along;
   static constexpr int threads = 128, blocks_per_sm = 1;
   static constexpr bool weighs = AxisH::taps > 1 || AxisW::taps > 1;
+  static constexpr bool by_rows =
+      along == 3 && vector > 1 && detail::has_whole_periods<vector, AxisW>;
   using walk = window_walk<along, vector, 1>;
 
   grid blocks() const { return {ceil_div(points().threads(), index_t(threads)), 1, 1}; }
@@ -95,7 +137,9 @@ struct resize_kernel {
     if (!points().seek(block_x() * threads + thread(), at, count))
       return;
     value result[vector] = {};
-    if constexpr (!weighs) {
+    if constexpr (by_rows) {
+      resample_rows(result, at);
+    } else if constexpr (!weighs) {
       load_tap(result, at, count, 0, 0);
     } else {
       using sum_type = typename detail::weighed_in<value>::type;
@@ -125,6 +169,65 @@ private:
   TENON_FN walk points() const {
     return {int(index_t(cfg.channels)), int(index_t(cfg.out_h)), int(index_t(cfg.out_w)),
             index_t(cfg.batch)};
+  }
+  /// The columns repeat: each element of a row that the run reads is loaded once.
+  TENON_DEVICE void resample_rows(value (&result)[vector], const int (&at)[4]) const {
+    constexpr int first = AxisW::lowest(vector), span = AxisW::highest(vector) - first + 1;
+    using sum_type =
+        typename detail::choose_type<weighs, typename detail::weighed_in<value>::type, value>::type;
+    value image[AxisH::taps][span];
+    TENON_UNROLL
+    for (int i = 0; i < AxisH::taps; ++i)
+      load_row<first, span>(image[i], at, rows.index(at[2], i));
+    sum_type sum[vector] = {};
+    TENON_UNROLL
+    for (int i = 0; i < AxisH::taps; ++i) {
+      TENON_UNROLL
+      for (int v = 0; v < vector; ++v) {
+        TENON_UNROLL
+        for (int j = 0; j < AxisW::taps; ++j) {
+          const sum_type tap = sum_type(image[i][AxisW::place(v, j) - first]);
+          if constexpr (weighs) {
+            const float weight = rows.weight(at[2], i) * AxisW::weight_of(v % AxisW::period, j);
+            sum[v] = mul_add(sum_type(weight), tap, sum[v]);
+          } else {
+            sum[v] = tap;
+          }
+        }
+      }
+    }
+    TENON_UNROLL
+    for (int v = 0; v < vector; ++v)
+      result[v] = value(sum[v]);
+  }
+  /// Elements First to First + Span - 1, seen from where the run's first period begins, of a row;
+  /// beyond the ends, the last ones. Those from where the period begins on are a word where they
+  /// lie so.
+  template <int First, int Span>
+  TENON_DEVICE void load_row(value (&image)[Span], const int (&at)[4], int row) const {
+    constexpr int word = vector / AxisW::period * AxisW::advance;
+    constexpr bool has_word =
+        word > 1 && First <= 0 && First + Span >= word && detail::is_power_of_two(word);
+    const int begin = at[3] / AxisW::period * AxisW::advance;
+    int point[4] = {at[0], at[1], row, begin};
+    const bool by_word = has_word && begin + word <= AxisW::extent;
+    if constexpr (has_word) {
+      if (by_word) {
+        value middle[word];
+        load_operand<3>(middle, x, point, word);
+        TENON_UNROLL
+        for (int s = 0; s < word; ++s)
+          image[s - First] = middle[s];
+      }
+    }
+    TENON_UNROLL
+    for (int s = 0; s < Span; ++s) {
+      const bool in_word = has_word && s + First >= 0 && s + First < word;
+      if (!in_word || !by_word) {
+        point[3] = AxisW::kept(begin + First + s);
+        image[s] = load_one(x, point);
+      }
+    }
   }
   TENON_DEVICE void load_tap(value (&tap)[vector], const int (&at)[4], int count, int i,
                              int j) const {

@@ -29,6 +29,19 @@ template <class V> TENON_DEVICE unsigned ordered_key(V v) {
   return (unsigned(v) & all) ^ (has_sign ? 1u << (bits - 1) : 0u);
 }
 
+/// The lowest bits of keys, in which those of elements of 16 bits do not differ unless others do.
+template <class E>
+constexpr int spare_bits = tenon::detail::is_same<E, f16>    ? 13
+                           : tenon::detail::is_same<E, bf16> ? 16
+                                                             : 0;
+/// Keys of elements E in the order in which the largest, or the smallest, come first, and how many
+/// bits they have.
+template <class E> constexpr int order_bits = ordered_bits<compute_t<E>> - spare_bits<E>;
+template <class E, bool Largest> TENON_DEVICE unsigned order_of(compute_t<E> v) {
+  const unsigned key = ordered_key(v);
+  return (Largest ? ~key : key) >> spare_bits<E>;
+}
+
 } // namespace cuda
 } // namespace tenon
 

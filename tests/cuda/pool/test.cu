@@ -9,20 +9,21 @@ using namespace test;
 
 namespace {
 
-template <class Kind, class A, int Along, int V> struct pooling_case : cuda::window_defaults {
+template <class Kind, class A, int Along, int V, bool Slides> struct pooling_case : cuda::window_defaults {
   using kind = Kind;
   using accumulator = A;
   static constexpr int along = Along, vector = V;
+  static constexpr bool slides = Slides;
   dyn batch, channels, in_h, in_w, out_h, out_w, kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w;
   dyn pad_top, pad_left, pad_bottom, pad_right;
 };
 
 /// Mode: 0 maximum, 1 mean, 2 mean with padding. Step: what strides are multiples of by their types.
-template <class T, int Mode, int Along, int V, int Step = 1> void pooling(index_t n, index_t c, index_t h, index_t w, index_t kernel, index_t stride, index_t dilation, index_t pad, bool ceil) {
-  name_case("pooling mode %d along %d n%ld c%ld %ldx%ld k%ld s%ld d%ld p%ld %s", Mode, Along, long(n), long(c), long(h), long(w),
+template <class T, int Mode, int Along, int V, int Step = 1, bool Slides = false> void pooling(index_t n, index_t c, index_t h, index_t w, index_t kernel, index_t stride, index_t dilation, index_t pad, bool ceil) {
+  name_case("pooling mode %d along %d%s n%ld c%ld %ldx%ld k%ld s%ld d%ld p%ld %s", Mode, Along, Slides ? " sliding" : "", long(n), long(c), long(h), long(w),
             long(kernel), long(stride), long(dilation), long(pad), ceil ? "ceil" : "floor");
   using kind = std::conditional_t<Mode == 0, cuda::pooling_max, std::conditional_t<Mode == 1, cuda::pooling_mean, cuda::pooling_mean_padded>>;
-  pooling_case<kind, compute_t<T>, Along, V> cfg;
+  pooling_case<kind, compute_t<T>, Along, V, Slides> cfg;
   const index_t span = dilation * (kernel - 1) + 1;
   const auto out = [&](index_t in) {
     index_t o = (in + 2 * pad - span + (ceil ? stride - 1 : 0)) / stride + 1;
@@ -83,7 +84,12 @@ int main() {
   pooling<uint8_t, 0, 1, 4>(1, 5, 6, 6, 2, 1, 1, 1, false);
   pooling<f16, 0, 1, 8, 8>(2, 16, 9, 8, 3, 2, 1, 1, false);
   pooling<float, 1, 1, 4, 4>(1, 12, 8, 8, 3, 2, 1, 1, true);
+  pooling<float, 0, 3, 4, 1, true>(2, 3, 11, 13, 5, 1, 1, 2, false);
+  pooling<float, 1, 3, 4, 1, true>(1, 2, 9, 30, 9, 1, 1, 4, false);
+  pooling<f16, 2, 3, 2, 1, true>(1, 3, 6, 7, 3, 1, 1, 2, false);
+  pooling<float, 1, 3, 4, 1, true>(1, 2, 5, 4, 7, 1, 1, 3, false); // windows wider than the image
 #endif
+  pooling<float, 2, 3, 4, 1, true>(1, 2, 7, 9, 4, 1, 1, 1, false);
   pooling<f16, 1, 1, 8>(1, 16, 7, 7, 7, 1, 1, 0, false);
   pooling<float, 2, 1, 4, 4>(1, 8, 0, 5, 2, 1, 1, 1, false); // no pixels
   pooling<int8_t, 0, 1, 16, 4>(1, 36, 6, 6, 2, 1, 1, 1, false);

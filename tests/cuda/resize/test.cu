@@ -82,6 +82,64 @@ void resize_nearest() {
   expect_close(y, want, 0);
 }
 
+/// By 2 with half pixels: two outputs a period.
+struct doubled {
+  static constexpr int taps = 2, period = 2, advance = 1, extent = 14;
+  TENON_FN static constexpr int delta(int phase, int tap) { return phase + tap - 1; }
+  TENON_FN static constexpr float weight_of(int phase, int tap) { return (phase + tap) % 2 ? 0.75f : 0.25f; }
+};
+/// Four taps, three elements an output; the first lies two before.
+struct thirds {
+  static constexpr int taps = 4, period = 1, advance = 3, extent = 41;
+  TENON_FN static constexpr int delta(int, int tap) { return tap - 2; }
+  TENON_FN static constexpr float weight_of(int, int tap) { return tap == 2 ? 0.625f : 0.125f; }
+};
+/// Nearest by 4.
+struct fourfold {
+  static constexpr int taps = 1, period = 4, advance = 1, extent = 9;
+  TENON_FN static constexpr int delta(int, int) { return 0; }
+  TENON_FN static constexpr float weight_of(int, int) { return 1; }
+};
+
+/// Columns that repeat, `ow` of them; rows are `Rows`, repeated too, or the same. `skew` elements
+/// off whole words.
+template <class T, int V, class Columns, class Rows> void resize_repeated(index_t c, index_t h, index_t oh, index_t ow, index_t skew) {
+  constexpr bool same_rows = std::is_void_v<Rows>;
+  using pattern = std::conditional_t<same_rows, fourfold, Rows>;
+  const index_t w = Columns::extent;
+  name_case("resize repeated c%ld %ldx%ld to %ldx%ld vector %d skew %ld", long(c), long(h), long(w), long(oh), long(ow), V, long(skew));
+  resize_case<3, V> cfg;
+  cfg.batch = 1, cfg.channels = c, cfg.out_h = oh, cfg.out_w = ow;
+  buffer<T> x(c * h * w, skew), y(c * oh * ow, skew);
+  x.fill_random();
+  const auto kept = [](index_t i, index_t n) { return i < 0 ? 0 : i < n ? i : n - 1; };
+  std::vector<double> want;
+  for (index_t k = 0; k < c; ++k)
+    for (index_t i = 0; i < oh; ++i)
+      for (index_t j = 0; j < ow; ++j) {
+        double sum = 0;
+        for (int a = 0; a < (same_rows ? 1 : pattern::taps); ++a)
+          for (int b = 0; b < Columns::taps; ++b) {
+            const int ip = int(i) % pattern::period, jp = int(j) % Columns::period;
+            const index_t row = same_rows ? i : kept(i / pattern::period * pattern::advance + pattern::delta(ip, a), h);
+            const index_t column = kept(j / Columns::period * Columns::advance + Columns::delta(jp, b), w);
+            sum += (same_rows ? 1.0 : double(pattern::weight_of(ip, a))) * double(Columns::weight_of(jp, b)) *
+                   double(x.get((k * h + row) * w + column));
+          }
+        want.push_back(sum);
+      }
+  using strides = dims<dyn, dyn, dyn, fixed<1>>;
+  const auto go = [&](auto rows) {
+    launch(cuda::resize(cfg, make_view<const T>(x.device(), strides(c * h * w, h * w, w, {})), rows, cuda::resize_repeated<Columns>{},
+                        pack(make_view(y.device(), strides(c * oh * ow, oh * ow, ow, {}))), pack(), cuda::identity_body{}));
+  };
+  if constexpr (same_rows)
+    go(cuda::resize_same{});
+  else
+    go(cuda::resize_repeated<Rows>{});
+  expect_close(y, want, rounding<T>() + 1e-6);
+}
+
 } // namespace
 
 int main() {
@@ -90,7 +148,15 @@ int main() {
   resize_linear<float, 3, 4>(2, 3, 8, 9, 3, 11);
   resize_linear<f16, 3, 8>(2, 3, 8, 8, 16, 16);
   resize_linear<f16, 3, 8>(1, 5, 6, 7, 12, 14); // rows that end within a run
+  resize_repeated<float, 4, doubled, void>(3, 5, 5, 28, 0);
+  resize_repeated<f16, 8, doubled, doubled>(3, 14, 28, 28, 1);
+  resize_repeated<f16, 8, doubled, doubled>(1, 14, 28, 27, 0); // cut off
+  resize_repeated<float, 2, thirds, thirds>(2, 41, 14, 14, 0);
+  resize_repeated<float, 4, thirds, void>(2, 3, 3, 13, 0);
+  resize_repeated<int8_t, 16, fourfold, void>(2, 3, 3, 36, 0);
+  resize_repeated<f16, 4, fourfold, fourfold>(2, 9, 36, 36, 0);
 #endif
+  resize_repeated<f16, 8, fourfold, void>(2, 3, 3, 35, 0);
   resize_linear<f16, 1, 8>(1, 16, 4, 4, 7, 9);
   resize_nearest();
   return finish();

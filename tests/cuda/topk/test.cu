@@ -1,7 +1,8 @@
 // Architectures: 800
 //
-// Tests of topk in its three ways.
+// Tests of topk in its four ways.
 #include "cuda/topk/kernel.cuh"
+#include "cuda/topk/parts.cuh"
 #include "cuda/topk/rows.cuh"
 #include "cuda/topk/sorted.cuh"
 #include "common/scalar.h"
@@ -18,6 +19,13 @@ template <bool Largest> struct topk_config {
   dyn k;
   static constexpr bool largest = Largest;
   static constexpr int threads = 128, run = 3; // of a block that sorts a row
+};
+/// Parts of 96.
+template <bool Largest> struct topk_parts_config {
+  dims<dyn, dyn> space;
+  dyn k;
+  static constexpr bool largest = Largest;
+  static constexpr int threads = 32, run = 3, kept = 70, merge_threads = 128, merge_run = 13;
 };
 struct both {
   template <class L, class V> TENON_FN auto operator()(L, V v, i64<L> i) const { return pack(v, i); }
@@ -57,10 +65,12 @@ template <class T, bool Largest> void topk(index_t rows, index_t n, index_t k) {
   }
   using strides = dims<dyn, fixed<1>>;
   const auto view = make_view<const T>(x.device(), strides(n, {}));
-  enum { compared, sorted, by_row, ways };
-  const char *const names[] = {"all compared", "sorted", "a row sorted by a block"};
+  enum { compared, sorted, by_row, by_parts, ways };
+  const char *const names[] = {"all compared", "sorted", "a row sorted by a block", "part by part"};
   for (int way = 0; way < ways; ++way) {
     if (way == by_row && n > cfg.threads * cfg.run)
+      continue;
+    if (way == by_parts && (k > 70 || (n + 95) / 96 * 70 > 128 * 13))
       continue;
     name_case("topk %ld of %ldx%ld largest %d, %zu-byte, %s", long(k), long(rows), long(n), Largest, sizeof(T),
               names[way]);
@@ -69,6 +79,14 @@ template <class T, bool Largest> void topk(index_t rows, index_t n, index_t k) {
     const auto outs = pack(make_view(value.device(), strides(k, {})), make_view(index.device(), strides(k, {})));
     if (way == by_row) {
       launch(cuda::topk_rows(cfg, view, outs, pack(), both{}));
+    } else if (way == by_parts) {
+      topk_parts_config<Largest> parts;
+      parts.space = dims<dyn, dyn>(rows, n);
+      parts.k = k;
+      buffer<int64_t> left((rows + 1) * ((n + 95) / 96) * 70);
+      auto *const items = reinterpret_cast<cuda::sort_item *>(left.device());
+      launch(cuda::topk_parts(parts, view, items));
+      launch(cuda::topk_merge(parts, view, outs, pack(), both{}, static_cast<const cuda::sort_item *>(items)));
     } else if (way == sorted) {
       sorting s(rows * n + 1, rows * n);
       launch(cuda::topk_keys(cfg, view, s.space));
