@@ -4,12 +4,11 @@
 //   %b = conv %x, %w {…}         →    return %a, %a
 //   return %a, %b
 //
-// Two operations are equal when kind, attributes, operands, result types and regions are, region
-// arguments being paired by position; literals compare by content, and operands of which the shape
-// alone is asked for (shape_of) by that. Operations with effects, and
-// those that bring forth symbols (whose types would not match), are left alone.
+// Equality is that of ir/Equality.h, with operands that are the same value. Operations with
+// effects, and those that bring forth symbols (whose types would not match), are left alone.
 #include "passes/Cse.h"
 
+#include "ir/Equality.h"
 #include "passes/Rewrite.h"
 
 #include "llvm/ADT/Hashing.h"
@@ -61,43 +60,6 @@ llvm::hash_code hashOp(const Operation &op) {
   return h;
 }
 
-/// `pairs` holds values of a's regions and their counterparts in b's.
-bool equal(const Operation &a, const Operation &b, std::map<const Value *, const Value *> &pairs) {
-  if (a.kind() != b.kind() || a.numOperands() != b.numOperands() ||
-      a.numResults() != b.numResults() || a.numRegions() != b.numRegions() ||
-      a.attributes() != b.attributes())
-    return false;
-  for (unsigned i = 0; i < a.numOperands(); ++i) {
-    auto it = pairs.find(a.operand(i));
-    const bool same = (it == pairs.end() ? a.operand(i) : it->second) == b.operand(i);
-    if (!same && !(asksShape(a) && a.operand(i)->type().shape() == b.operand(i)->type().shape()))
-      return false;
-  }
-  for (unsigned i = 0; i < a.numResults(); ++i)
-    if (a.result(i)->type() != b.result(i)->type())
-      return false;
-  for (unsigned r = 0; r < a.numRegions(); ++r) {
-    Region &x = a.region(r), &y = b.region(r);
-    if (x.numArguments() != y.numArguments())
-      return false;
-    for (unsigned i = 0; i < x.numArguments(); ++i) {
-      if (x.argument(i)->type() != y.argument(i)->type())
-        return false;
-      pairs[x.argument(i)] = y.argument(i);
-    }
-    auto p = x.begin(), q = y.begin();
-    for (; p != x.end() && q != y.end(); ++p, ++q) {
-      if (!equal(*p, *q, pairs))
-        return false;
-      for (unsigned i = 0; i < p->numResults(); ++i)
-        pairs[p->result(i)] = q->result(i);
-    }
-    if (p != x.end() || q != y.end())
-      return false;
-  }
-  return true;
-}
-
 bool mayMerge(const Operation &op) {
   if (op.isTerminator() || (op.info().traits & OpTrait::Effect) ||
       op.isAny(Op::NonZero, Op::TextSplit, Op::User))
@@ -121,8 +83,7 @@ bool mergeRegion(Region &region, PassContext &context) {
     auto [begin, end] = seen.equal_range(h);
     Operation *twin = nullptr;
     for (auto it = begin; it != end && !twin; ++it) {
-      std::map<const Value *, const Value *> pairs;
-      if (equal(*it->second, op, pairs))
+      if (computeSame(*it->second, op, std::equal_to<const Value *>()))
         twin = it->second;
     }
     if (!twin) {

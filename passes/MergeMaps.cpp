@@ -14,6 +14,8 @@
 #include "passes/Rewrite.h"
 #include "passes/SimplifyBody.h"
 
+#include "llvm/ADT/SmallPtrSet.h"
+
 namespace tenon {
 namespace {
 
@@ -127,6 +129,8 @@ bool mergeMaps(Region &region, PassContext &context) {
         changed |= mergeMaps(group.region(r), context);
     if (!group.is(Op::Group))
       continue;
+    // What was merged is made simple once, at the end: a chain's body grows with every merge.
+    llvm::SmallPtrSet<Operation *, 4> grown;
     for (bool again = true; again;) {
       again = false;
       for (Operation &op : group.region()) {
@@ -135,15 +139,21 @@ bool mergeMaps(Region &region, PassContext &context) {
         Operation *first = mergeablePredecessor(op);
         if (!first || !context.fire("fuse.merge-maps", group))
           continue;
+        grown.erase(first);
+        grown.erase(&op);
         Operation *merged = merge(*first, op, context);
         if (!merged)
           return changed;
-        shareOperands(*merged);
-        simplifyBody(*merged, context);
+        grown.insert(merged);
         again = changed = true;
         break; // the list has changed under the iteration
       }
     }
+    for (Operation &op : group.region())
+      if (grown.count(&op)) {
+        shareOperands(op);
+        simplifyBody(op, context);
+      }
   }
   return changed;
 }

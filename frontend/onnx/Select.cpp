@@ -2,23 +2,73 @@
 #include "frontend/GraphImporter.h"
 #include "frontend/onnx/Operators.h"
 
+#include "ir/Equality.h"
 #include "ir/Names.h"
 
 #include <algorithm>
+#include <vector>
 
 namespace tenon::frontend {
 namespace {
 
+/// The number that every element of `v` is.
+llvm::Optional<double> fillOf(Value *v) {
+  Operation *def = v->def();
+  if (!def || isOpaque(v->type().element()))
+    return llvm::None;
+  if (def->is(Op::Map) && def->numOperands() == 1 && def->numResults() == 1 &&
+      def->region(0).terminator()->operand(0) == def->region(0).argument(0))
+    return fillOf(def->operand(0)); // a broadcast
+  return def->is(Op::Reshape) ? fillOf(def->operand(0)) : splatValue(v);
+}
+
+/// The indices of all elements of a tensor of `shape`, [rank, elements].
+Value *allIndices(Node &n, llvm::ArrayRef<Dim> shape, Dim elements) {
+  llvm::SmallVector<Value *, 4> rows;
+  for (unsigned d = 0; d < shape.size(); ++d) {
+    Value *row = generate(n.b, Element::I64, shape, [&](Scalars &s, llvm::ArrayRef<Value *>) {
+      return s.cast(s.index(d), Element::I64);
+    });
+    rows.push_back(row ? n.b.reshape(row, {n.dim(1), elements}) : nullptr);
+    if (!rows.back())
+      return nullptr;
+  }
+  return rows.size() == 1 ? rows[0] : n.b.value(Op::Concat, rows, {{"axis", int64_t(0)}});
+}
+
 /// Indices of the nonzero elements of `v`, [rank, S] with a symbol of the node's own: of a scalar
-/// [0, S].
+/// [0, S]. Where equal numbers were asked before (a mask that selects from several tensors) that is
+/// the result, so that the extents agree; of known numbers the count is known.
 Value *nonZero(Node &n, Value *v) {
-  if (v->type().rank() == 0) {
+  const Type type = v->type();
+  if (type.rank() == 0) {
     Value *list = n.b.reshape(v, {n.dim(1)});
     Value *found = list ? nonZero(n, list) : nullptr;
     return found ? sliceAlong(n.b, found, 0, n.dim(0), n.dim(0), 1) : nullptr;
   }
-  Dim found = n.graph.state.newSymbol(n.context(), sanitizeName(n.id + "_count"), 0,
-                                      v->type().upperElements());
+  if (const auto fill = fillOf(v)) {
+    if (*fill != 0)
+      return allIndices(n, type.shape(), type.elements());
+    return n.b.constant(Tensor(Element::I64, {int64_t(type.rank()), 0}));
+  }
+  if (const auto known = isOpaque(type.element()) ? llvm::None : knownTensor(v)) {
+    std::vector<int64_t> places;
+    for (int64_t i = 0; i < known->size(); ++i)
+      if (known->at(i) != 0)
+        places.push_back(i);
+    Tensor indices(Element::I64, {int64_t(type.rank()), int64_t(places.size())});
+    for (size_t k = 0; k < places.size(); ++k)
+      for (int64_t d = type.rank() - 1, rest = places[k]; d >= 0; --d) {
+        indices.setInt(d * int64_t(places.size()) + int64_t(k), rest % known->shape()[d]);
+        rest /= known->shape()[d];
+      }
+    return n.b.constant(indices);
+  }
+  for (Operation &op : v->def() ? *v->def()->parent() : *v->argumentOf())
+    if (op.is(Op::NonZero) && sameNumbers(op.operand(0), v))
+      return op.result();
+  Dim found =
+      n.graph.state.newSymbol(n.context(), sanitizeName(n.id + "_count"), 0, type.upperElements());
   return n.b.value(Op::NonZero, {v}, {{"symbol", found.symbol().str()}});
 }
 

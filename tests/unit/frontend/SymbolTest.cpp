@@ -309,4 +309,75 @@ TEST(Symbol, RangesOfDimensionsBoundNoResults) {
       mentions(Imported(m, options).messages, "the value 'n' of type tensor<1xi64> has no bounds"));
 }
 
+using Numbers = std::vector<double>;
+
+/// The elements of `of` where the input `mask` is above zero, as `id`.
+void addSelection(TestModel &m, const std::string &of, const std::string &id) {
+  m.node("Greater", {"mask", "zero"}, {id + "_is"});
+  m.node("NonZero", {id + "_is"}, {id + "_at"});
+  set(m.node("Transpose", {id + "_at"}, {id + "_rows"}), "perm", std::vector<int64_t>{1, 0});
+  m.node("GatherND", {of, id + "_rows"}, {id});
+}
+
+TEST(Symbol, OneMaskSelectsEquallyManyOfEach) {
+  TestModel m;
+  m.input("x", {"2", "2"});
+  m.input("y", {"2", "2"});
+  m.input("mask", {"2", "2"});
+  weight(m.graph, "zero", {}, 0);
+  addSelection(m, "x", "a");
+  addSelection(m, "y", "b");
+  m.node("Add", {"a", "b"}, {"sum"});
+  m.output("sum");
+  Imported i(m);
+  ASSERT_TRUE(i) << i.messages;
+  EXPECT_EQ(i.model->module->symbols.size(), 1u);
+  EXPECT_EQ(values(i.run({floats({2, 2}, {1, 2, 3, 4}), floats({2, 2}, {10, 20, 30, 40}),
+                          floats({2, 2}, {1, -1, 0, 5})})[0]),
+            Numbers({11, 44}));
+}
+
+TEST(Symbol, OtherMasksSelectAsManyAsTheyLike) {
+  TestModel m;
+  m.input("x", {"4"});
+  m.input("mask", {"4"});
+  weight(m.graph, "zero", {}, 0);
+  addSelection(m, "x", "a");
+  m.node("Less", {"mask", "zero"}, {"is"});
+  m.node("NonZero", {"is"}, {"at"});
+  set(m.node("Transpose", {"at"}, {"rows"}), "perm", std::vector<int64_t>{1, 0});
+  m.node("GatherND", {"x", "rows"}, {"b"});
+  m.node("Add", {"a", "b"}, {"sum"});
+  m.output("sum");
+  EXPECT_TRUE(mentions(Imported(m).messages, "shapes do not broadcast"));
+}
+
+TEST(Symbol, WhatIsKnownIsCountedAtOnce) {
+  TestModel m;
+  m.input("x", {"N", "2"});
+  m.node("Shape", {"x"}, {"shape"});
+  auto *fill = m.node("ConstantOfShape", {"shape"}, {"filled"});
+  auto *one = attribute(fill, "value");
+  one->set_type(onnx::AttributeProto::TENSOR);
+  one->mutable_t()->set_data_type(onnx::TensorProto::INT64);
+  one->mutable_t()->add_dims(1);
+  one->mutable_t()->add_int64_data(1);
+  m.node("NonZero", {"filled"}, {"all"});
+  m.node("ConstantOfShape", {"shape"}, {"empty"});
+  m.node("NonZero", {"empty"}, {"none"});
+  ints(m.graph, "list", {0, 3, 0, 7});
+  m.node("NonZero", {"list"}, {"some"});
+  for (const char *name : {"all", "none", "some"})
+    m.output(name);
+  ImportOptions options;
+  options.ranges = {{"N", {1, 4}}};
+  Imported i(m, options);
+  ASSERT_TRUE(i) << i.messages;
+  EXPECT_EQ(i.model->module->symbols.size(), 1u); // that of the input
+  const auto results = i.run({floats({2, 2}, {1, 2, 3, 4})});
+  EXPECT_EQ(values(results[0]), Numbers({0, 0, 1, 1, 0, 1, 0, 1}));
+  EXPECT_EQ(values(results[1]), Numbers());
+  EXPECT_EQ(values(results[2]), Numbers({1, 3}));
+}
+
 } // namespace
