@@ -13,7 +13,8 @@
 //   void prefetch(unsigned char *shared) const;        device: before the dependency wait; may read
 //                                                      weights and the program's inputs, nothing
 //                                                      else
-//   static constexpr bool lets_next_begin;             run() calls griddepcontrol::launch_dependents
+//   static constexpr bool lets_next_begin;             run() calls
+//   griddepcontrol::launch_dependents
 //                                                      itself, once its rows are there: what the
 //                                                      next kernel brings would delay them
 // or, where what is computed before that wait is wanted after it,
