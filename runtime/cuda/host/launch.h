@@ -13,10 +13,9 @@
 //   void prefetch(unsigned char *shared) const;        device: before the dependency wait; may read
 //                                                      weights and the program's inputs, nothing
 //                                                      else
-//   static constexpr bool lets_next_begin;             run() calls
-//   griddepcontrol::launch_dependents
-//                                                      itself, once its rows are there: what the
-//                                                      next kernel brings would delay them
+//   static constexpr bool lets_next_begin;             run() itself calls launch_dependents, once
+//                                                      its rows are there: what the next kernel
+//                                                      brings would delay them
 // or, where what is computed before that wait is wanted after it,
 //   State prefetch(unsigned char *shared) const;
 //   void run(unsigned char *shared, const State &) const;
