@@ -24,6 +24,7 @@
 #define TENON_RUNTIME_CUDA_HOST_LAUNCH_H
 
 #include "cuda/host/function.cuh"
+#include "cuda/host/live.h"
 #include "cuda/host/smem_partition.h"
 #include "cuda/status.h"
 
@@ -45,15 +46,6 @@ template <class Variant> status check_build() {
 }
 
 namespace detail {
-/// What a launch needs of its kernel, whatever that is.
-struct kernel_call {
-  const void *function;
-  grid blocks;
-  int threads, cluster, shared;
-  void *kernel;
-  status (*complete)(void *kernel); // or null
-};
-
 template <class... T> constexpr bool are_equal(int first, T... others) {
   return ((first == others) && ...);
 }
@@ -70,6 +62,8 @@ public:
     /// Gives the captured nodes their arguments anew; graph_outgrown where other launches would be
     /// empty than in the capture.
     update,
+    /// Notes what live launches are given.
+    note,
   };
 
   /// `early`: of kernels that may start before the one ahead of them has finished, else null.
@@ -97,6 +91,14 @@ public:
     return i;
   }
 
+  static issue note(live_arguments *live) {
+    issue i(mode::note, nullptr);
+    i.noted_ = live;
+    return i;
+  }
+  /// Live launches take their arguments from a place on the device.
+  void take_arguments(live_place place) { place_ = place; }
+
   /// Goes on on another stream. `chained`: the launch before on that stream is all there is to wait
   /// for, so that the next one may start early.
   void go_on(cudaStream_t stream, bool chained) {
@@ -116,21 +118,41 @@ public:
   /// The kernel at place `which` of several that make the same results, each for extents of its
   /// own. All are made ready, and take one place in the sequence, whose captured node goes from one
   /// to another.
-  template <class Variant, class... K>
-  status launch_one_of([[maybe_unused]] int which, [[maybe_unused]] K... kernels) {
+  template <class Variant, class... K> status launch_one_of(int which, K... kernels) {
+    return launch_calls<Variant, false>(which, kernels...);
+  }
+  /// The same of a step whose arguments follow from the length of a decoder's caches.
+  template <class Variant, class... K> status launch_live(int which, K... kernels) {
+    return launch_calls<Variant, true>(which, kernels...);
+  }
+
+private:
+  template <class Variant, bool Live, class... K>
+  status launch_calls([[maybe_unused]] int which, [[maybe_unused]] K &...kernels) {
 #if defined(__CUDA_ARCH__)
     // The passes for devices want to know which kernels there are, and compile nothing of this.
-    return (function_of<Variant, K>() && ...) ? ok : invalid_argument;
+    if constexpr (Live)
+      return ((function_of<Variant, K>() && live_function_of<Variant, K>()) && ...)
+                 ? ok
+                 : invalid_argument;
+    else
+      return (function_of<Variant, K>() && ...) ? ok : invalid_argument;
 #else
     static_assert(detail::are_equal(detail::cluster_of<K>...), "a captured node keeps its cluster");
     const detail::kernel_call calls[] = {
         {function_of<Variant, K>(), kernels.blocks(), K::threads, detail::cluster_of<K>,
-         detail::shared_memory<K>::bytes(kernels), &kernels, detail::completion<K>::function}...};
+         detail::shared_memory<K>::bytes(kernels), &kernels, detail::completion<K>::function,
+         live_of<Variant, Live, K>(), sizeof(K), detail::clear_padding<K>}...};
     return launch(calls, int(sizeof...(K)), which);
 #endif
   }
+  template <class Variant, bool Live, class K> static const void *live_of() {
+    if constexpr (Live)
+      return live_function_of<Variant, K>();
+    else
+      return nullptr;
+  }
 
-private:
   issue(mode m, const early_starts *early) : mode_(m), early_(early) {
     if (early)
       shares_ = shares(*early);
@@ -143,6 +165,8 @@ private:
       return configure_kernels(calls, count);
     const detail::kernel_call &call = calls[which];
     const grid &blocks = call.blocks;
+    if (mode_ == mode::note)
+      return call.live ? noted_->add(call) : ok;
     if (mode_ == mode::update && is_empty(blocks) != !nodes_[ordinal])
       return graph_outgrown;
     if (is_empty(blocks))
@@ -157,11 +181,16 @@ private:
 #if defined(TENON_PROFILE)
     tag.stamps = stamps_ + 2 * ordinal;
 #endif
-    void *arguments[] = {call.kernel, &tag};
+    detail::live_pointers live{};
+    const bool is_live = call.live && place_.arguments;
+    if (is_live)
+      live = place_.next(call.bytes);
+    void *arguments[] = {is_live ? static_cast<void *>(&live) : call.kernel, &tag};
     const dim3 extent(unsigned(blocks.x), unsigned(blocks.y), unsigned(blocks.z));
     const int share = shares_.next(blocks, call.shared);
     return mode_ == mode::launch
-               ? launch_kernel(call.function, extent, call.threads, call.cluster, share, arguments)
+               ? launch_kernel(is_live ? call.live : call.function, extent, call.threads,
+                               call.cluster, share, arguments)
                : update_kernel(call.function, extent, call.threads, share, arguments);
   }
   static bool is_empty(const grid &g) { return g.x == 0 || g.y == 0 || g.z == 0; }
@@ -171,24 +200,27 @@ private:
     int most = 0;
     for (int i = 0; i < count; ++i)
       most = calls[i].shared > most ? calls[i].shared : most;
-    for (int i = 0; i < count; ++i)
-      TENON_CHECK(configure_kernel(calls[i], shares_.most(most)));
+    for (int i = 0; i < count; ++i) {
+      TENON_CHECK(configure_kernel(calls[i], calls[i].function, shares_.most(most)));
+      if (calls[i].live)
+        TENON_CHECK(configure_kernel(calls[i], calls[i].live, shares_.most(most)));
+    }
     return ok;
   }
-  status configure_kernel(const detail::kernel_call &call, int most) {
+  status configure_kernel(const detail::kernel_call &call, const void *function, int most) {
     cudaFuncAttributes attributes;
-    TENON_CHECK_CUDA(cudaFuncGetAttributes(&attributes, call.function));
+    TENON_CHECK_CUDA(cudaFuncGetAttributes(&attributes, function));
     if (call.shared + int(attributes.sharedSizeBytes) > shared_limit_)
       return too_little_shared_memory;
     // Other layers may have the same kernel: what one was given is not taken away.
     if (most > 48 * 1024 && most > attributes.maxDynamicSharedSizeBytes)
       TENON_CHECK_CUDA(
-          cudaFuncSetAttribute(call.function, cudaFuncAttributeMaxDynamicSharedMemorySize, most));
+          cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, most));
     // A block that begins early meets those of the kernel before on its multiprocessor, which has
     // to be empty before it divides its memory otherwise. So all kernels whose blocks find a place
     // at once divide it alike; to others the first-level cache is worth more.
     if (early_ && is_at_most(call.blocks, 2 * early_->multiprocessors))
-      TENON_CHECK_CUDA(cudaFuncSetAttribute(call.function,
+      TENON_CHECK_CUDA(cudaFuncSetAttribute(function,
                                             cudaFuncAttributePreferredSharedMemoryCarveout,
                                             cudaSharedmemCarveoutMaxShared));
     return ok;
@@ -244,6 +276,23 @@ private:
   cudaGraphExec_t graph_ = nullptr;
   const cudaGraphNode_t *nodes_ = nullptr;
   unsigned long long *stamps_ = nullptr;
+  live_arguments *noted_ = nullptr;
+  live_place place_;
+};
+
+/// What a live step hands its kernels to.
+class live_issue {
+public:
+  explicit live_issue(issue &to) : to_(to) {}
+  template <class Variant, class K> status launch(const K &kernel) {
+    return to_.launch_live<Variant>(0, kernel);
+  }
+  template <class Variant, class... K> status launch_one_of(int which, K... kernels) {
+    return to_.launch_live<Variant>(which, kernels...);
+  }
+
+private:
+  issue &to_;
 };
 
 } // namespace cuda
