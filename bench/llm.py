@@ -95,7 +95,7 @@ def kernels_of_step(text):
     """Launches of a run: of the graph for one token where a file has several."""
     lists = dict(re.findall(r"constexpr cuda::step (steps_\w+)\[\] = \{\n(.*?)\n  \};", text, re.S))
     steps = next((list_ for name, list_ in lists.items() if name.endswith("_rows1")), "".join(lists.values()))
-    bodies = dict(re.findall(r"template <class V> status (step\w+)\(const frame &f, issue &to\) \{\n(.*?)\n\}", text, re.S))
+    bodies = dict(re.findall(r"template <class V> status (step\w+)\(const frame &f, issue &\w+\) \{\n(.*?)\n\}", text, re.S))
     return sum(bodies[name].count("to.launch") for name in re.findall(r", (step\w+)<", steps))
 
 
