@@ -5,6 +5,8 @@
                  [--autotune] [--rounds=N] [--words="TENON OPTIONS"] [--json FILE] [--keep DIR] [--prepare]
                  [--against=TENON]
 
+Models are those of bench/networks.py, or `timm:NAME` where that package is installed.
+
 Peers: `eager` (torch as it is, host time included), `eager+graph` (captured into a CUDA graph),
 `inductor+graph` (torch.compile, captured by hand over static buffers, so that it pays no input copy;
 max-autotune with --autotune); `ort` and `tensorrt`, where installed (bench/engines.py). Rows of peers
@@ -257,7 +259,7 @@ def operands(name, batch, precision):
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision == "tf32"
     dtype = DTYPES[precision]
     module = networks.build(name).cuda()
-    inputs = networks.cast(networks.NETWORKS[name].example(batch, device="cuda"), dtype)
+    inputs = networks.cast(networks.network(name).example(batch, device="cuda"), dtype)
     with torch.no_grad():
         reference = module.to(dtype).double()(networks.cast(inputs, torch.double))
     module = module.to(dtype)
@@ -403,7 +405,7 @@ def main():
         folder.mkdir(parents=True, exist_ok=True)
         jobs = ThreadPoolExecutor(max(1, (os.cpu_count() or 2) // 2))
         built = {}
-        models = {key: folder / "{}_b{}_{}.onnx".format(*key) for key in cases}
+        models = {key: folder / "{}_b{}_{}.onnx".format(*key).replace(":", "_") for key in cases}
         compilers = {"tenon": binary()} | ({"against": options.against.resolve()} if options.against else {})
         for (name, batch, precision), model in models.items():
             chosen = words + ([f"--precision={precision}"] if precision.startswith("tf32") else [])
@@ -414,7 +416,7 @@ def main():
                 dtype = DTYPES[precision]
                 module = networks.build(name).to("cuda", dtype)
                 with torch.no_grad():
-                    networks.export(module, networks.NETWORKS[name].example(batch, dtype, "cuda"), model)
+                    networks.export(module, networks.network(name).example(batch, dtype, "cuda"), model)
             own = built[name, batch, precision] = {}
             for program, source in sources.items():
                 if before[program]:

@@ -115,7 +115,22 @@ class Reference:
         return self.recurrent(node, a, torch.nn.LSTM, (0, 2, 3, 1))
 
     def gru(self, node, a):
-        return self.recurrent(node, a, torch.nn.GRU, (1, 0, 2))
+        if a.get("linear_before_reset"):
+            return self.recurrent(node, a, torch.nn.GRU, (1, 0, 2))
+        # cuDNN has no cell that resets the state before its product.
+        hidden = a["hidden_size"]
+
+        def step(x, w, r, *_):
+            w, r = w[0], r[0]
+            state, states = x.new_zeros(x.shape[1], hidden), []
+            for given in x @ w.T:
+                update, reset = torch.sigmoid(given[:, : 2 * hidden] + state @ r[: 2 * hidden].T).chunk(2, -1)
+                new = torch.tanh(given[:, 2 * hidden :] + (reset * state) @ r[2 * hidden :].T)
+                state = update * state + (1 - update) * new
+                states.append(state)
+            return torch.stack(states)[:, None]
+
+        return step
 
     def rnn(self, node, a):
         return self.recurrent(node, a, torch.nn.RNN, (0,))

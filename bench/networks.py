@@ -345,6 +345,16 @@ NETWORKS = {
 }
 
 
+def network(name):
+    """One of the table, or `timm:NAME` (the package timm's, for images of its default size)."""
+    if not name.startswith("timm:"):
+        return NETWORKS[name]
+    import timm
+
+    timm_name = name.removeprefix("timm:")
+    return Network(lambda: timm.create_model(timm_name), timm.get_pretrained_cfg(timm_name).input_size)
+
+
 def last_layers(module):
     """The layers that end the branches of residual blocks: normalisations where there are any, else the
     convolution. Blocks are known by what they are made of, since several families share a name."""
@@ -359,7 +369,7 @@ def last_layers(module):
             yield part.conv[-1] if hasattr(part, "conv") else part.block[-1][1]
         elif kind == "MBConv" and hasattr(part, "layers"):  # MaxViT's always has a sum
             yield part.layers[-1]
-        elif kind in ("MBConv", "FusedMBConv") and part.use_res_connect:
+        elif kind in ("MBConv", "FusedMBConv") and getattr(part, "use_res_connect", False):
             yield part.block[-1][1]
         elif kind == "ResBottleneckBlock":
             yield part.f.c[1]
@@ -402,8 +412,8 @@ def settle(module, example):
 def build(name, seed=1):
     """The network in evaluation mode, fp32, on the CPU."""
     torch.manual_seed(seed)
-    network = NETWORKS[name]
-    return settle(network.make(), network.example(8))
+    chosen = network(name)
+    return settle(chosen.make(), chosen.example(8))
 
 
 def export(module, example, path):
