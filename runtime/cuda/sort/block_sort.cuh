@@ -23,7 +23,10 @@ template <int Threads, int Run> struct block_sort {
 
   static constexpr unsigned left_over = 0xffffffffu;
   static constexpr block_sort_geometry shape = {Threads, Run};
-  static constexpr int blocks_per_sm = shape.threads_together() / Threads;
+  static constexpr int most_blocks = 16; // that a multiprocessor of any level holds
+  static constexpr int blocks_per_sm = shape.threads_together() < most_blocks * Threads
+                                           ? int(shape.threads_together() / Threads)
+                                           : most_blocks;
 
   TENON_FN static constexpr int shared_bytes() {
     return block_sort_geometry{Threads, Run}.shared_bytes();
