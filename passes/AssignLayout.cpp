@@ -275,27 +275,26 @@ private:
       setLayout(y, Layout::permuted(c, order));
   }
 
-  // matmul(a: L) {trans_a} = matmul(transpose a), where L lets the transpose be a view
+  // matmul(a: L) {trans_a} = matmul(transpose a), where L makes the transpose a view in rows
   void product(Operation &op) {
     const char *const flags[] = {"trans_a", "trans_b"};
     for (unsigned i = 0; i < 2; ++i) {
       Value *v = op.operand(i);
-      Ints perm = identityMap(v->type().rank());
-      if (v->type().layout().isRowMajor() || perm.size() < 2 || !op.boolAttr(flags[i]))
+      Type t = v->type();
+      if (t.rank() < 2 || !op.boolAttr(flags[i]))
         continue;
-      std::swap(perm.back(), perm[perm.size() - 2]);
+      llvm::SmallVector<int, 6> order;
+      for (int d = 0; d < int(t.rank()); ++d)
+        order.push_back(d);
+      std::swap(order.back(), order[order.size() - 2]);
+      if (t.layout() != Layout::permuted(t.context(), order) ||
+          !context_.fire("assign-layout.view", op))
+        continue;
       Builder b(&op, context_.diagnostics);
       b.location = op.loc();
-      Value *t = b.transpose(v, perm);
-      if (llvm::Optional<Layout> l = viewLayout(*t->def());
-          l && l->isRowMajor() && context_.fire("assign-layout.view", op)) {
-        setLayout(t, *l);
-        op.setOperand(i, t);
-        op.set(flags[i], false);
-        changed_ = true;
-      } else {
-        t->def()->erase();
-      }
+      op.setOperand(i, b.transpose(v, Ints(order.begin(), order.end())));
+      op.set(flags[i], false);
+      changed_ = true;
     }
     rowMajorOperands(op);
   }

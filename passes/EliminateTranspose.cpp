@@ -121,40 +121,6 @@ Operation *soleMovement(Value *v) {
   return found;
 }
 
-/// The map that computes operand i of `map`, too: what both read is an operand once.
-Operation *joined(Builder &b, Operation &map, unsigned i) {
-  Operation &inner = *map.operand(i)->def();
-  llvm::SmallVector<Value *, 8> operands;
-  IntLists maps;
-  auto place = [&](Operation &of, unsigned k) { // among the operands
-    for (unsigned p = 0; p < operands.size(); ++p)
-      if (operands[p] == of.operand(k) && maps[p] == indexMap(of, k))
-        return p;
-    operands.push_back(of.operand(k));
-    maps.push_back(indexMap(of, k));
-    return unsigned(operands.size()) - 1;
-  };
-  llvm::SmallVector<unsigned, 8> ofInner, ofMap;
-  for (unsigned k = 0; k < inner.numOperands(); ++k)
-    ofInner.push_back(place(inner, k));
-  for (unsigned k = 0; k < map.numOperands(); ++k)
-    ofMap.push_back(k == i ? 0 : place(map, k));
-  const Ints same = identityMap(map.result()->type().rank());
-  return b.map(operands, maps, map.result()->type().shape(),
-               [&](Builder &body, llvm::ArrayRef<Value *> args) {
-                 std::map<const Value *, Value *> values;
-                 for (unsigned k = 0; k < ofInner.size(); ++k)
-                   values[inner.region().argument(k)] = args[ofInner[k]];
-                 inlineBody(inner.region(), body, values, same);
-                 Value *made = inner.region().terminator()->operand(0);
-                 for (unsigned k = 0; k < ofMap.size(); ++k)
-                   values[map.region().argument(k)] = k == i ? values.at(made) : args[ofMap[k]];
-                 inlineBody(map.region(), body, values, same);
-                 Value *y = map.region().terminator()->operand(0);
-                 return llvm::SmallVector<Value *, 2>{values.at(y)};
-               });
-}
-
 // map(f(t), g(t)) becomes one map of t, a transpose or a reshape: the other patterns move those on
 // that are read once
 bool joinPattern(Operation &op, Rewriter &rw) {
@@ -174,8 +140,11 @@ bool joinPattern(Operation &op, Rewriter &rw) {
         return false;
       Builder b = rw.before(op);
       mergeLocation(b.location, inner->loc());
-      Operation *map = joined(b, op, i);
-      return map && rw.replace(op, map->result());
+      Operation *map = mergedMap(b, *inner, op);
+      if (!map)
+        return false;
+      shareOperands(*map);
+      return rw.replace(op, map->result());
     }
   }
   return false;

@@ -77,6 +77,15 @@ void dropMapOperand(Operation &op, unsigned i) {
   setMapOperands(op, operands, maps, space);
 }
 
+void shareOperands(Operation &map) {
+  for (unsigned i = 0; i < map.numOperands(); ++i)
+    for (unsigned k = map.numOperands(); --k > i;)
+      if (map.operand(i) == map.operand(k) && indexMap(map, i) == indexMap(map, k)) {
+        elementArgument(map, k)->replaceAllUsesWith(elementArgument(map, i));
+        dropMapOperand(map, k);
+      }
+}
+
 void inlineBody(Region &body, Builder &b, std::map<const Value *, Value *> &map,
                 llvm::ArrayRef<int64_t> dims) {
   for (Operation &op : body) {
@@ -121,6 +130,45 @@ Operation *mapOver(Builder &b, Operation &map, llvm::ArrayRef<Value *> operands,
     for (Value *end : map.region().terminator()->operands())
       ends.push_back(values.count(end) ? values[end] : end);
     return ends;
+  });
+}
+
+bool isReadBesides(const Value *v, const Operation &second) {
+  return llvm::any_of(v->uses(), [&](Use *u) { return u->owner() != &second; });
+}
+
+Operation *mergedMap(Builder &b, Operation &first, Operation &second) {
+  llvm::SmallVector<Value *, 8> operands;
+  IntLists maps;
+  for (Operation *op : {&first, &second})
+    for (unsigned i = 0; i < op->numOperands(); ++i)
+      if (op->operand(i)->def() != &first) {
+        operands.push_back(op->operand(i));
+        maps.push_back(indexMap(*op, i));
+      }
+  const IterationSpace space = iterationSpace(second);
+  const Ints dims = identityMap(unsigned(space.size()));
+  return b.map(operands, maps, space, [&](Builder &inner, llvm::ArrayRef<Value *> args) {
+    std::map<const Value *, Value *> values;
+    auto inlined = [&](Value *v) { return values.count(v) ? values[v] : v; };
+    llvm::SmallVector<Value *, 2> made, yields;
+    unsigned next = 0;
+    for (Value *argument : first.region().arguments())
+      values[argument] = args[next++];
+    inlineBody(first.region(), inner, values, dims);
+    for (Value *v : first.results()) {
+      made.push_back(inlined(first.region().terminator()->operand(v->index())));
+      if (isReadBesides(v, second))
+        yields.push_back(made.back());
+    }
+    for (unsigned i = 0; i < second.numOperands(); ++i) {
+      const Value *v = second.operand(i);
+      values[second.region().argument(i)] = v->def() == &first ? made[v->index()] : args[next++];
+    }
+    inlineBody(second.region(), inner, values, dims);
+    for (Value *v : second.region().terminator()->operands())
+      yields.push_back(inlined(v));
+    return yields;
   });
 }
 

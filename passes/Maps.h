@@ -25,6 +25,8 @@ void setMapOperands(Operation &op, llvm::ArrayRef<Value *> operands, const IntLi
 bool readInstead(Operation &op, unsigned i, Value *x, const IndexMap &map);
 /// Removes operand i, whose argument has no uses any more.
 void dropMapOperand(Operation &op, unsigned i);
+/// One argument for operands that are read alike.
+void shareOperands(Operation &map);
 
 /// The number of accumulators, which come before the elements among the arguments (0 for map).
 inline unsigned accumulators(const Operation &op) {
@@ -48,6 +50,11 @@ Operation *mapOver(Builder &b, Operation &map, llvm::ArrayRef<Value *> operands,
 /// The same with other index maps; `dims`: as for inlineBody. Null where types do not fit.
 Operation *mapOver(Builder &b, Operation &map, llvm::ArrayRef<Value *> operands,
                    const IntLists &maps, llvm::ArrayRef<Dim> space, llvm::ArrayRef<int64_t> dims);
+/// One map of `second` and `first`, whose results it reads where it writes: the results of `first`
+/// that something else reads, then those of `second`. Null where types do not fit.
+Operation *mergedMap(Builder &b, Operation &first, Operation &second);
+/// What a merged map has a result for.
+bool isReadBesides(const Value *v, const Operation &second);
 /// The results of `map` in the shapes, and by the names, of those of `like`.
 llvm::SmallVector<Value *, 2> reshapedResults(Builder &b, Operation &map, const Operation &like);
 

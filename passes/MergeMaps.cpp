@@ -45,51 +45,17 @@ Operation *mergeablePredecessor(Operation &op) {
 }
 
 Operation *merge(Operation &first, Operation &second, PassContext &context) {
-  llvm::SmallVector<Value *, 8> operands;
-  IntLists maps;
-  auto take = [&](Operation &op) {
-    for (unsigned i = 0; i < op.numOperands(); ++i)
-      if (op.operand(i)->def() != &first) {
-        operands.push_back(op.operand(i));
-        maps.push_back(indexMap(op, i));
-      }
-  };
-  take(first);
-  take(second);
-  IterationSpace space = iterationSpace(second);
-  llvm::SmallVector<int64_t, 6> dims;
-  for (unsigned d = 0; d < space.size(); ++d)
-    dims.push_back(d);
-
   Builder b(&second, context.diagnostics);
   b.location = first.loc();
   mergeLocation(b.location, second.loc());
-  Operation *merged =
-      b.map(operands, maps, space, [&](Builder &inner, llvm::ArrayRef<Value *> args) {
-        std::map<const Value *, Value *> values;
-        unsigned next = 0;
-        for (unsigned i = 0; i < first.numOperands(); ++i)
-          values[first.region().argument(i)] = args[next++];
-        inlineBody(first.region(), inner, values, dims);
-        llvm::SmallVector<Value *, 2> yields;
-        auto inlined = [&](Value *v) { return values.count(v) ? values[v] : v; };
-        for (Value *v : first.region().terminator()->operands())
-          yields.push_back(inlined(v));
-        for (unsigned i = 0; i < second.numOperands(); ++i) {
-          Value *v = second.operand(i);
-          values[second.region().argument(i)] =
-              v->def() == &first ? yields[v->index()] : args[next++];
-        }
-        inlineBody(second.region(), inner, values, dims);
-        for (Value *v : second.region().terminator()->operands())
-          yields.push_back(inlined(v));
-        return yields;
-      });
+  Operation *merged = mergedMap(b, first, second);
   if (!merged)
     return nullptr;
   unsigned r = 0;
   for (Operation *from : {&first, &second})
     for (Value *v : from->results()) {
+      if (from == &first && !isReadBesides(v, second))
+        continue;
       Value *to = merged->result(r++);
       to->setType(v->type()); // layouts stay
       to->setHint(v->hint());
@@ -97,26 +63,7 @@ Operation *merge(Operation &first, Operation &second, PassContext &context) {
     }
   second.erase();
   first.erase();
-  for (unsigned i = merged->numResults(); i-- > 0;) {
-    if (merged->result(i)->hasUses() || merged->numResults() == 1)
-      continue;
-    Operation *end = merged->region().terminator();
-    auto yields = end->operands();
-    yields.erase(yields.begin() + i);
-    end->setOperands(yields);
-    merged->eraseResult(i);
-  }
   return merged;
-}
-
-/// One argument for operands that are read alike.
-void shareOperands(Operation &map) {
-  for (unsigned i = 0; i < map.numOperands(); ++i)
-    for (unsigned k = map.numOperands(); --k > i;)
-      if (map.operand(i) == map.operand(k) && indexMap(map, i) == indexMap(map, k)) {
-        elementArgument(map, k)->replaceAllUsesWith(elementArgument(map, i));
-        dropMapOperand(map, k);
-      }
 }
 
 } // namespace

@@ -232,11 +232,6 @@ private:
   bool everywhere_ = false; // whether what was read so far has the origin
 };
 
-bool readsWhole(const Operation &map, unsigned i) {
-  const Type t = map.result()->type();
-  return map.operand(i)->type().shape() == t.shape() && isIdentityMap(indexMap(map, i), t.rank());
-}
-
 /// One map between the product and the softmax, which of its operands is the score, and what it
 /// makes of that: `end`, unless positions hide the key.
 struct Step {
@@ -272,7 +267,7 @@ Operation *findScores(Value *v, llvm::SmallVectorImpl<Step> &steps) {
   if (!def->is(Op::Map) || def->numResults() != 1)
     return nullptr;
   for (unsigned i = 0; i < def->numOperands(); ++i) {
-    if (!readsWhole(*def, i))
+    if (!readsInPlace(*def, i))
       continue;
     Value *end = yielded(*def);
     llvm::Optional<Positions> positions;
@@ -300,7 +295,7 @@ bool isPlainProduct(const Operation *op) {
 /// The factor of a map that only scales `v`, which has no other use: gives what it scales.
 Value *scaledValue(Value *v, double &scale, Location &loc) {
   Operation *map = v->def();
-  if (!isPlainMap(map, 1) || !v->hasOneUse() || !readsWhole(*map, 0) ||
+  if (!isPlainMap(map, 1) || !v->hasOneUse() || !readsInPlace(*map, 0) ||
       map->operand(0)->type().element() != v->type().element())
     return v;
   const auto a = affineIn(*map, 0);
@@ -361,7 +356,7 @@ int selectsBy(const Operation &map, double value) {
 /// `map` is select(h, 0, w): gives w.
 Value *withoutHidden(Operation &map) {
   const int h = isPlainMap(&map, 2) ? selectsBy(map, 0) : -1;
-  if (h < 0 || !readsWhole(map, unsigned(1 - h)))
+  if (h < 0 || !readsInPlace(map, unsigned(1 - h)))
     return nullptr;
   const Operation *select = map.region().terminator()->operand(0)->def();
   return select->operand(2) == elementArgument(map, unsigned(1 - h)) ? map.operand(unsigned(1 - h))
@@ -370,7 +365,7 @@ Value *withoutHidden(Operation &map) {
 
 /// `map` is select(isnan w, 0, w): gives w.
 Value *withoutUndefined(Operation &map) {
-  if (!isPlainMap(&map, 2) || !readsWhole(map, 0) || !readsWhole(map, 1))
+  if (!isPlainMap(&map, 2) || !readsInPlace(map, 0) || !readsInPlace(map, 1))
     return nullptr;
   const Operation *select = map.region().terminator()->operand(0)->def();
   if (!select || !select->is(Op::Select))
@@ -381,7 +376,7 @@ Value *withoutUndefined(Operation &map) {
     Value *w = map.operand(1 - i);
     if (select->operand(0) != elementArgument(map, i) ||
         select->operand(2) != elementArgument(map, 1 - i) || !zero || *zero != 0 ||
-        !isPlainMap(test, 1) || test->operand(0) != w || !readsWhole(*test, 0) ||
+        !isPlainMap(test, 1) || test->operand(0) != w || !readsInPlace(*test, 0) ||
         !map.operand(i)->hasOneUse() || w->useCount() != 2)
       continue;
     const Operation *isNaN = test->region().terminator()->operand(0)->def();
@@ -393,7 +388,7 @@ Value *withoutUndefined(Operation &map) {
 
 /// A map that is one conversion between floats.
 bool isCast(Operation &map) {
-  if (!isPlainMap(&map, 1) || !readsWhole(map, 0))
+  if (!isPlainMap(&map, 1) || !readsInPlace(map, 0))
     return false;
   const auto a = affineIn(map, 0);
   return a && a->slope == 1 && !a->offset && a->inner == 0;
@@ -720,7 +715,7 @@ bool findLinks(Value *v, llvm::SmallVectorImpl<Link> &links) {
     const size_t known = links.size();
     for (unsigned i = 0; i < def->numOperands(); ++i) {
       links.back().scores = i;
-      if (readsWhole(*def, i) && findLinks(def->operand(i), links))
+      if (readsInPlace(*def, i) && findLinks(def->operand(i), links))
         return true;
       links.resize(known);
     }
@@ -798,15 +793,7 @@ Value *mapOf(const Link &link, Value *scores, const Splitting *split, Builder &b
     }
   }
   b.location = map.loc();
-  Operation *made =
-      b.map(operands, maps, space.shape(), [&](Builder &body, llvm::ArrayRef<Value *> args) {
-        std::map<const Value *, Value *> values;
-        for (unsigned i = 0; i < args.size(); ++i)
-          values[map.region().argument(i)] = args[i];
-        inlineBody(map.region(), body, values, identityMap(space.rank()));
-        Value *y = yielded(map);
-        return llvm::SmallVector<Value *, 2>{values.count(y) ? values[y] : y};
-      });
+  Operation *made = mapOver(b, map, operands, maps, space.shape(), identityMap(space.rank()));
   return made ? made->result() : nullptr;
 }
 

@@ -182,8 +182,7 @@ static bool readsOfOwnShape(const Operation &map, unsigned except, Type from) {
   for (unsigned i = 0; i < map.numOperands(); ++i) {
     const Value *v = map.operand(i);
     const Operation *def = v->def();
-    if (i != except && v->type().shape() == map.result()->type().shape() && readsInPlace(map, i) &&
-        !constantValue(v) &&
+    if (i != except && readsInPlace(map, i) && !constantValue(v) &&
         !(def && def->is(Op::Reshape) && def->operand(0)->type().shape() == from.shape()))
       return true;
   }
