@@ -39,7 +39,7 @@ TENON_FN int16x8_t eight_inputs(const T *x, Channel channel, uint8x8_t zero) {
 }
 
 /// The body for Count channels of each of `columns` outputs.
-template <class Cfg, class Count, class Outs, class Ins, class Body>
+template <class Count, class Outs, class Ins, class Body>
 TENON_FN void neon_results(const int32_t (*results)[8], index_t columns, index_t ow,
                            const index_t *at_, Count, const Outs &outs, const Ins &ins,
                            const Body &body) {
@@ -120,7 +120,7 @@ TENON_TILE void neon_row(const Cfg &cfg, const X &x, const int8_t *w, int32_t ze
       tile(ow, counter<0>{});
     else
       tile(ow, counter<1>{});
-    neon_results<Cfg>(results, out_w - ow < mr ? out_w - ow : mr, ow, at, count, to, ins, body);
+    neon_results(results, out_w - ow < mr ? out_w - ow : mr, ow, at, count, to, ins, body);
   }
 }
 

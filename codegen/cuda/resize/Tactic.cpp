@@ -143,6 +143,11 @@ int64_t spanOf(const Repeat &r, int64_t vector) {
   return (vector / r.period - 1) * r.advance + *most - *least + 1;
 }
 
+/// Whether runs of `vector` outputs are whole periods of elements that a thread's registers hold.
+bool isRun(const Repeat &r, int64_t vector) {
+  return vector > 1 && vector % r.period == 0 && spanOf(r, vector) <= kMostSpan;
+}
+
 /// A constant function of a phase and a tap. A chain of conditions: constants where the phase is
 /// one, else selections.
 template <class T, class Spell>
@@ -169,8 +174,10 @@ std::string writeRepeat(const Repeat &r, int64_t extent, const std::string &name
   return "cuda::resize_repeated<" + name + ">{}";
 }
 
-/// Declares the axis of dimension d and returns an expression that makes one.
-std::string axisText(const Operation &op, unsigned d, StepWriter &out, bool repeats = false) {
+/// Declares the axis of dimension d, whose outputs repeat where that is given, and returns an
+/// expression that makes one.
+std::string axisText(const Operation &op, unsigned d, StepWriter &out,
+                     const Repeat *repeat = nullptr) {
   if (!isResampled(op, d))
     return "cuda::resize_same{}";
   if (!hasKnownTable(op, d)) {
@@ -185,8 +192,8 @@ std::string axisText(const Operation &op, unsigned d, StepWriter &out, bool repe
     return name;
   }
   const std::string name = out.name() + "_axis" + std::to_string(d);
-  if (repeats)
-    return writeRepeat(*repeatOf(op, d), op.operand(0)->type().dim(d).constant(), name, out);
+  if (repeat)
+    return writeRepeat(*repeat, op.operand(0)->type().dim(d).constant(), name, out);
   const auto [taps, indices, weights] = resizeTable(op, d);
   SourceWriter &w = out.declarations();
   w.open("struct " + name);
@@ -230,16 +237,15 @@ struct Resize {
         });
   }
   static void candidates(const Problem &p, std::vector<Schedule> &out) {
-    if (runsAlong(p.in.form, p.plane) == 3)
-      if (const auto repeat = repeatOf(*p.in.form.anchor, columnsOf(p)))
-        for (int64_t vector = std::min<int64_t>(8, vectorLength(p.in.form)); vector > 1;
-             vector /= 2)
-          if (vector % repeat->period == 0 && spanOf(*repeat, vector) <= kMostSpan)
-            out.push_back({3, vector});
+    if (runsAlong(p.in.form, p.plane) == 3) {
+      // Columns that repeat are loaded in runs, too; others are gathered one by one, but stored so.
+      const auto repeat = repeatOf(*p.in.form.anchor, columnsOf(p));
+      const int64_t longest = std::min<int64_t>(8, vectorLength(p.in.form));
+      for (int64_t vector = longest; vector > 1; vector /= 2)
+        if (vector == longest || (repeat && isRun(*repeat, vector)))
+          out.push_back({3, vector});
+    }
     Schedule::candidates(p.in.form, p.plane, out);
-    // Columns are gathered one by one, but stored in runs.
-    if (runsAlong(p.in.form, p.plane) == 3)
-      out.insert(out.begin(), {3, std::min<int64_t>(8, vectorLength(p.in.form))});
   }
   static Result<> legal(const Problem &, const Schedule &) { return Accepted{}; }
   static double microseconds(const Problem &p, const Schedule &s) {
@@ -260,10 +266,9 @@ struct Resize {
     const std::string config = cfg.finish();
     const bool flat = p.plane.spatialRank == 1;
     const std::string rows = flat ? "cuda::resize_same{}" : axisText(op, 2, out);
-    const auto repeat = s.along == 3 && s.vector > 1 ? repeatOf(op, columnsOf(p)) : llvm::None;
-    const std::string columns = axisText(op, columnsOf(p), out,
-                                         repeat && s.vector % repeat->period == 0 &&
-                                             spanOf(*repeat, s.vector) <= kMostSpan);
+    const auto repeat = s.along == 3 ? repeatOf(op, columnsOf(p)) : llvm::None;
+    const std::string columns =
+        axisText(op, columnsOf(p), out, repeat && isRun(*repeat, s.vector) ? &*repeat : nullptr);
     // Strides of the height that 1-d images do not have are never used.
     emitCall(
         p.in, out, "resize", {rows, columns}, config,

@@ -25,6 +25,17 @@ template <class Config> TENON_FN int topk_row_count(const Config &cfg) {
   return topk_length(cfg) > 0 ? int(volume(cfg.space)) / topk_length(cfg) : 0;
 }
 
+/// Element `from` of the row at `at` comes at place `to` of its results.
+template <int Last, int Rank, class X, class Outs, class Ins, class Body>
+TENON_DEVICE void write_topk(const X &x, const Outs &outs, const Ins &ins, const Body &body,
+                             int (&at)[Rank], int from, int to) {
+  at[Last] = from;
+  const compute_t<typename X::element> value[1] = {load_one(x, at)};
+  const int64_t index[1] = {from};
+  at[Last] = to;
+  apply_body<Last>(body, outs, ins, at, 1, value, index);
+}
+
 template <class Config, class X, class Outs, class Ins, class Body> struct topk_kernel {
   Config cfg;
   X x;

@@ -95,11 +95,7 @@ template <class Config, class X, class Outs, class Ins, class Body> struct topk_
     for (int j = 0; j < Config::merge_run; ++j) {
       if (sorter::number(j) >= k)
         break;
-      const int place = at[last] = mine[sort.indices[j]].index;
-      const compute_t<element> value[1] = {load_one(x, at)};
-      const int64_t index[1] = {place};
-      at[last] = sorter::number(j);
-      apply_body<last>(body, outs, ins, at, 1, value, index);
+      write_topk<last>(x, outs, ins, body, at, mine[sort.indices[j]].index, sorter::number(j));
     }
   }
 };

@@ -37,25 +37,15 @@ template <class Config, class X, class Outs, class Ins, class Body> struct topk_
     TENON_UNROLL
     for (int j = 0; j < Config::run; ++j) {
       const int i = at[last] = sorter::number(j);
-      sort.keys[j] = i < n ? key_of(load_one(x, at)) : sorter::left_over;
+      sort.keys[j] = i < n ? order_of<value, Config::largest>(load_one(x, at)) : sorter::left_over;
     }
     sort.by_keys(ordered_bits<value>, shared);
     TENON_UNROLL
     for (int j = 0; j < Config::run; ++j) {
       if (sorter::number(j) >= k)
         break;
-      at[last] = sort.indices[j];
-      const value element[1] = {load_one(x, at)};
-      const int64_t index[1] = {sort.indices[j]};
-      at[last] = sorter::number(j);
-      apply_body<last>(body, outs, ins, at, 1, element, index);
+      write_topk<last>(x, outs, ins, body, at, sort.indices[j], sorter::number(j));
     }
-  }
-
-private:
-  TENON_DEVICE static unsigned key_of(value v) {
-    const unsigned key = ordered_key(v);
-    return Config::largest ? ~key : key;
   }
 };
 

@@ -31,8 +31,8 @@ template <class Config, class X> struct topk_keys_kernel {
       return;
     int at[rank];
     unravel<rank>(cfg.space, n, at);
-    const unsigned key = ordered_key(load_one(x, at));
-    space.lists[0][n] = {Config::largest ? ~key : key, n};
+    using value = compute_t<typename X::element>;
+    space.lists[0][n] = {order_of<value, Config::largest>(load_one(x, at)), n};
   }
 };
 
@@ -64,10 +64,7 @@ template <class Config, class X, class Outs, class Ins, class Body> struct topk_
     const int index = sorted[row * n + r].index;
     int at[rank];
     unravel<rank>(cfg.space, index, at);
-    const compute_t<typename X::element> value[1] = {load_one(x, at)};
-    const int64_t indices[1] = {index - row * n};
-    at[last] = r;
-    apply_body<last>(body, outs, ins, at, 1, value, indices);
+    write_topk<last>(x, outs, ins, body, at, index - row * n, r);
   }
 };
 
