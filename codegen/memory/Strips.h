@@ -1,4 +1,4 @@
-// Defines how matrices of constant weights are stored for runtime/cuda/strip/kernel.cuh: tiles of
+// Defines how matrices of constant weights are stored for runtime/cuda/strip/weights.cuh: tiles of
 // 16 outputs as the lanes of a warp multiply them, and their scales.
 #pragma once
 

@@ -348,7 +348,7 @@ template <int Pairs> void checkJoined(Context &c) {
   op->erase();
 }
 
-/// Output `row` of a tile and element i of 32 along k, as runtime/cuda/strip/kernel.cuh has them:
+/// Output `row` of a tile and element i of 32 along k, as runtime/cuda/strip/weights.cuh has them:
 /// lane 4 * g + t, register r and half h of step s.
 struct StripPlace {
   int64_t lane, s, r, h;
