@@ -1,3 +1,4 @@
+// Implements equality of what operations compute.
 #include "ir/Equality.h"
 
 #include <map>

@@ -1,3 +1,4 @@
+// Implements Clusters.
 #include "passes/fuse/Clusters.h"
 
 #include "passes/Isolate.h"

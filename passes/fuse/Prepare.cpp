@@ -1,3 +1,4 @@
+// Implements what comes before fusion, and the record of decisions.
 #include "passes/fuse/Prepare.h"
 
 #include "passes/Maps.h"
