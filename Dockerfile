@@ -5,6 +5,9 @@
 #
 # For GPUs give --build-arg BASE=nvidia/cuda:12.6.3-devel-ubuntu22.04 (any image of Debian or Ubuntu with nvcc);
 # the command itself is static and needs nothing of its image.
+#
+# Docker was not at hand. In a bare Debian 12 (debootstrap, chroot) the first stage's packages and scripts/setup
+# installed, the build was configured, and its library of the IR built; the rest was not run there.
 
 ARG BASE=debian:12-slim
 

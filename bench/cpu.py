@@ -1,18 +1,19 @@
 #!/usr/bin/env python3
 """Times generated C++ against ONNX Runtime and OpenVINO on the CPU.
 
-    bench/cpu.py [DIR] [--threads=1,2] [--models=GLOB,...] [--int8] [--seconds=S] [--json FILE] [--gate]
+    bench/cpu.py [DIR] [--threads=1,2] [--models=GLOB,...] [--int8] [--precision=bf16] [--seconds=S] [--json FILE] [--gate]
 
 DIR holds the real models (default: TENON_MODELS, else ../shared/models), or those that bench/networks.py wrote. The fp32 models are timed;
 --int8 takes the quantised ones instead, and with them a ResNet-50 of random weights (resnet50_qdq,
-bench/quantized.py), unless DIR has one. Tenon runs as its users run it: `tenon compile`, the system
+bench/quantized.py), unless DIR has one; others that bench/quantized.py made there join by --models. Tenon runs as its users run it: `tenon compile`, the system
 compiler with the flags that the generated file names, one shared library, one C call. ONNX Runtime
 runs with every optimisation on and with its inputs and outputs bound, so that a run copies nothing and
 allocates nothing for its caller. Old exports list initialisers as graph inputs, too, which keeps ONNX
 Runtime from folding and packing them; it gets a copy of the model without such inputs. Subnormals
 count as zero in both, as Tenon's contractions have it anyway.
 
-OpenVINO joins where it is installed (bench/requirements.txt) and takes the model.
+OpenVINO joins where it is installed (bench/requirements.txt) and takes the model. With --precision=bf16 Tenon and
+OpenVINO multiply bf16; ONNX Runtime, which has no such kernels on x86-64, stays in fp32.
 
 All are created first and then timed in turns, a few runs of each, so that a slow spell of the machine
 meets all; the figure is the median. With one thread the clock is the process's processor time, which
@@ -121,13 +122,13 @@ class OpenVino:
 
     name = "openvino"
 
-    def __init__(self, model, inputs, threads):
+    def __init__(self, model, inputs, threads, precision):
         import openvino  # optional: bench/requirements.txt
 
-        # Exact fp32, as the others compute.
+        # What the others compute, not what it would choose.
         properties = {
             "PERFORMANCE_HINT": "LATENCY",
-            "INFERENCE_PRECISION_HINT": "f32",
+            "INFERENCE_PRECISION_HINT": {"fp32": "f32"}.get(precision, precision),
             "INFERENCE_NUM_THREADS": threads,
             "NUM_STREAMS": 1,
         }
@@ -149,13 +150,13 @@ class OpenVino:
         self.request.infer()
 
 
-def openvino_peer(model, inputs, threads, outputs, bound):
+def openvino_peer(model, inputs, threads, outputs, bound, precision="fp32"):
     """OpenVINO as a list of one peer; of none where it is not installed, refuses the model, or computes something
     else than `outputs`: with an error beyond `bound`."""
     if importlib.util.find_spec("openvino") is None:
         return []
     try:
-        peer = OpenVino(model, inputs, threads)
+        peer = OpenVino(model, inputs, threads, precision)
     except RuntimeError:
         return []
     error = worst_error(peer.results, outputs)
@@ -165,8 +166,9 @@ def openvino_peer(model, inputs, threads, outputs, bound):
     return []
 
 
-def bound_of(name):
-    return INT8_ERROR if "qdq" in name else FP32_ERROR
+def bound_of(name, precision="fp32"):
+    narrow = precision != "fp32" or any(word in name for word in ("qdq", "qoperator", "dynamic"))
+    return INT8_ERROR if narrow else FP32_ERROR
 
 
 def clock_of(threads):
@@ -182,9 +184,9 @@ def best_peer(times):
 class Tenon:
     name = "tenon"
 
-    def __init__(self, path, model, inputs, outputs, threads, target, folder):
+    def __init__(self, path, model, inputs, outputs, threads, target, folder, precision="fp32"):
         source = Path(folder) / f"model{threads}.cpp"
-        words = [f"--target={target}", "-q"]
+        words = [f"--target={target}", f"--precision={precision}", "-q"]
         symbols = symbol_bindings(model, inputs)
         if symbols:
             words.append("--bind=" + ",".join(f"{k}={v}" for k, v in symbols.items()))
@@ -238,12 +240,13 @@ def bench_model(name, folder, threads, arguments, scratch):
     inputs, _ = read_data_set(folder / "test_data_set_0", model)
     peer = OnnxRuntime(model, inputs, threads)
     try:
-        ours = Tenon(path, model, inputs, peer.results, threads, arguments.target, scratch)
+        ours = Tenon(path, model, inputs, peer.results, threads, arguments.target, scratch, arguments.precision)
         ours.run()
     except (BuildError, RuntimeError) as error:
         return None, str(error)
     error = worst_error(ours.results, peer.results)
-    peers = [ours, peer, *openvino_peer(model, inputs, threads, peer.results, bound_of(name))]
+    bound = bound_of(name, arguments.precision)
+    peers = [ours, peer, *openvino_peer(model, inputs, threads, peer.results, bound, arguments.precision)]
     times = interleave(peers, arguments.seconds, clock_of(threads))
     ours.model.close()
     return times, error
@@ -261,6 +264,7 @@ def main():
     parser.add_argument("--models", default="", help="names or globs, comma-separated")
     parser.add_argument("--int8", action="store_true", help="the quantised models")
     parser.add_argument("--target", default="cpu:native")
+    parser.add_argument("--precision", default="fp32", choices=["fp32", "bf16"])
     parser.add_argument("--seconds", type=float, default=2.0, help="for each peer and row")
     parser.add_argument("--gate", action="store_true", help="exit status 1 beyond the bounds")
     parser.add_argument("--json", type=Path, metavar="FILE", help="the rows as a JSON list")
@@ -297,7 +301,7 @@ def main():
                 if times is None:
                     failures.append(f"{name}, {threads} threads: {error}")
                     continue
-                if not error <= bound_of(name):
+                if not error <= bound_of(name, arguments.precision):
                     failures.append(f"{name}, {threads} threads: outputs differ by {error:.1e}")
                 ratio = times["tenon"] / best_peer(times)
                 ratios.setdefault(threads, {})[name] = ratio

@@ -19,7 +19,8 @@ import cpu  # finds the project's packages
 import numpy as np
 import onnx
 from generated import Model, build_library, compile_model, empty_like
-from onnx import TensorProto, helper, numpy_helper
+from nodes import Nodes
+from onnx import TensorProto, helper
 
 LOWEST = np.float32(np.finfo(np.float32).min)
 
@@ -46,21 +47,10 @@ FORMS = {
 }
 
 
-class Builder:
+class Builder(Nodes):
     def __init__(self, form, seed=1):
-        self.form, self.rng = form, np.random.default_rng(seed)
-        self.nodes, self.tensors = [], []
-
-    def constant(self, array):
-        name = f"constant_{len(self.tensors)}"
-        self.tensors.append(numpy_helper.from_array(np.asarray(array), name))
-        return name
-
-    def op(self, kind, *inputs, outputs=1, **attributes):
-        at = len(self.nodes)
-        names = [f"{kind.lower()}_{at}_{i}" for i in range(outputs)]
-        self.nodes.append(helper.make_node(kind, inputs, names, name=f"{kind}_{at}", **attributes))
-        return names[0] if outputs == 1 else names
+        super().__init__(seed)
+        self.form = form
 
     def weights(self, *shape, scale):
         return self.constant((self.rng.standard_normal(shape) * scale).astype(np.float32))

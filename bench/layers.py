@@ -4,7 +4,7 @@ PyTorch on a GPU, in two sizes.
 
     bench/layers.py [--cases=GLOB,...] [--sizes=2] [--threads=1] [--target=cpu:native] [--seconds=S]
                     [--json FILE]
-    bench/layers.py --target=cuda:sm_90a [--precision=fp16,fp32] [--inductor] [--share=I/N] [...]
+    bench/layers.py --target=cuda:sm_90a [--precision=fp16,fp32] [--inductor] [--share=I/N] [--against=TENON] [...]
 
 A case is a model of one layer whose size has one extent left open; it is timed with that extent as
 the table of cases says, and with four times as much. Reported are the times, the ratio (that of the
@@ -13,7 +13,8 @@ one to the other: an algorithm whose cost is that of its elements stays near 4, 
 faster than they do (caches aside). Inputs are seeded. Peers are made and timed in turns in one
 process as in bench/cpu.py, and every output is compared first; the exit status is 1 where one differs
 or a layer does not compile. On a GPU everything is built first, on all cores, and bench/layers_gpu.py says how it is
-timed; --share leaves other shares of the cases to other runs.
+timed; --share leaves other shares of the cases to other runs. With --against programs of another build of
+the compiler run in the same turns: their times stand beside, the ratio is to the peers'.
 """
 
 import argparse
@@ -366,7 +367,8 @@ def on_gpu(chosen, arguments, scratch):
     cases = [(name, n, CASES[name][1](n)) for name in chosen[int(first) :: int(step)]
              for n in (CASES[name][0], TIMES * CASES[name][0])[: arguments.sizes]]  # fmt: skip
     rows, failures = layers_gpu.measure(cases, arguments.precision.split(","), arguments.target, scratch,
-                                        bound_of, arguments.seconds, arguments.inductor)  # fmt: skip
+                                        bound_of, arguments.seconds, arguments.inductor,
+                                        arguments.against)  # fmt: skip
     smaller = {}
     for row in rows:
         case = (row["case"], row["precision"])
@@ -386,6 +388,7 @@ def main():
     parser.add_argument("--json", type=Path, metavar="FILE", help="the rows as a JSON list")
     parser.add_argument("--precision", default="fp16,fp32", help="on a GPU")
     parser.add_argument("--inductor", action="store_true", help="on a GPU: torch.compile is a peer, too")
+    parser.add_argument("--against", type=Path, metavar="TENON", help="on a GPU: another compiler")
     parser.add_argument("--share", default="0/1", metavar="I/N", help="of the cases, every Nth from the Ith on")
     arguments = parser.parse_args()
     if not os.access(binary(), os.X_OK):
@@ -398,11 +401,11 @@ def main():
     with tempfile.TemporaryDirectory(prefix="tenon-bench-") as scratch:
         if arguments.target.startswith("cuda:"):
             rows, failures = on_gpu(chosen, arguments, Path(scratch))
-            columns = ["case", "extent", "precision", "tenon", "torch", "inductor", "ratio", "growth", "error"]
+            columns = ["case", "extent", "precision", "tenon", "against", "torch", "inductor", "ratio", "growth", "error"]
         else:
             rows, failures = on_cpu(chosen, arguments, Path(scratch))
             columns = ["case", "extent", "tenon", "onnxruntime", "openvino", "ratio", "growth", "error"]
-    table([{"growth": "", "inductor": "", **row} for row in rows], columns, sys.stdout)
+    table([{"growth": "", "inductor": "", "against": "", **row} for row in rows], columns, sys.stdout)
     print("times in µs, medians of interleaved runs; ratio: fastest peer / tenon; "
           f"growth: of Tenon's time with {TIMES} times the extent")  # fmt: skip
     compared = [row for row in rows if row["ratio"]]

@@ -330,8 +330,8 @@ class Captured:
 class Program(Tenon):
     """A generated library with any number of inputs and outputs."""
 
-    def __init__(self, library, inputs, outputs):
-        super().__init__("tenon", library, inputs[0], outputs[0].float())
+    def __init__(self, name, library, inputs, outputs):
+        super().__init__(name, library, inputs[0], outputs[0].float())
         self.results = [torch.full_like(y, float("nan") if y.is_floating_point() else 77) for y in outputs]
         self.kept = [x.contiguous() for x in inputs]
         self.inputs = (type(self.inputs)._type_ * len(inputs))(*(x.data_ptr() for x in self.kept))
@@ -342,13 +342,20 @@ class Program(Tenon):
         super().run()
 
 
-def build(folder, model, target, precision):
-    """The library, or the reason why there is none."""
+def build(folder, model, target, precision, compiler=None):
+    """The library, or the reason why there is none. `compiler`: another one than this tree's."""
     path, source = folder / "layer.onnx", folder / "layer.cu"
+    folder.mkdir()
     onnx.save(model, path)
-    answer = tenon("compile", path, "-o", source, "-q", f"--target={target}", f"--precision={precision}")
-    if answer.status != 0:
-        return answer.reason
+    words = ["compile", path, "-o", source, "-q", f"--target={target}", f"--precision={precision}"]
+    if compiler:
+        answer = subprocess.run([compiler, *words], capture_output=True, text=True)
+        if answer.returncode != 0:
+            return (answer.stderr.strip().splitlines() or ["failed"])[0]
+    else:
+        answer = tenon(*words)
+        if answer.status != 0:
+            return answer.reason
     with open(source) as text:
         command = shlex.split(text.readline().lstrip("/ "))
     if "-split-compile" in command:  # many are built side by side
@@ -368,16 +375,19 @@ def has_peer(model):
     return not kinds & NO_PEER
 
 
-def bench(library, model, inputs, precision, bound, seconds, compiled):
-    """({peer: µs}, error); the error is that of Tenon to torch in fp32, NaN where torch has another layer."""
+def bench(library, old, model, inputs, precision, seconds, compiled):
+    """({peer: µs}, error); the error is that of Tenon to torch in fp32, NaN where torch has another layer.
+    `old`: another compiler's library, or None."""
     tensors = [torch.from_numpy(np.ascontiguousarray(v)).cuda() for v in inputs.values()]
     with torch.no_grad():
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
         reference = Reference(model)
         outputs = reference(*tensors)
         count = len(model.graph.output)
-        ours = Program(library, tensors, outputs[:count])
-        captured = [Captured("tenon", ours.run, ours.results)]
+        programs = [Program(name, made, tensors, outputs[:count])
+                    for name, made in (("tenon", library), ("against", old)) if made]  # fmt: skip
+        ours = programs[0]
+        captured = [Captured(program.name, program.run, program.results) for program in programs]
         if has_peer(model):
             captured.append(Captured("torch", lambda: reference(*tensors)))
             if compiled:
@@ -398,34 +408,39 @@ def bench(library, model, inputs, precision, bound, seconds, compiled):
                 peer.times.append(peer.time())
             rounds += 1
         times = {peer.name: statistics.median(peer.times) for peer in captured}
-        ours.close()
+        for program in programs:
+            program.close()
         return times, max(errors)
 
 
-def measure(cases, precisions, target, scratch, bound_of, seconds, compiled):
-    """Rows of `cases`, [(name, extent, (model, inputs))], in each precision, and what failed."""
+def measure(cases, precisions, target, scratch, bound_of, seconds, compiled, against):
+    """Rows of `cases`, [(name, extent, (model, inputs))], in each precision, and what failed. `against`:
+    another compiler whose programs run in the same turns, or None."""
     work = []
     for name, extent, (model, inputs) in cases:
         for precision in precisions:
             made = (model, inputs) if precision == "fp32" else in_halves(model, inputs)
             folder = scratch / f"{name}-{extent}-{precision}"
-            folder.mkdir()
             work.append((name, extent, precision, folder, *made))
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         built = list(pool.map(lambda w: build(w[3], w[4], target, w[2]), work))
+        olds = [None] * len(work)
+        if against:
+            olds = list(pool.map(lambda w: build(w[3].with_name(w[3].name + "-against"), w[4], target, w[2], against), work))
     rows, failures = [], []
-    for (name, extent, precision, folder, model, inputs), library in zip(work, built):
+    for (name, extent, precision, folder, model, inputs), library, old in zip(work, built, olds):
         row = {"case": name, "extent": extent, "precision": precision}
         if isinstance(library, str):
             failures.append(f"{name}, {extent}, {precision}: {library}")
             continue
         try:
             bound = max(bound_of(name), ERRORS[precision])
-            times, error = bench(library, model, inputs, precision, bound, seconds, compiled)
+            old = None if isinstance(old, str) else old
+            times, error = bench(library, old, model, inputs, precision, seconds, compiled)
         except Exception as failure:  # a case that fails is named, the others go on
             failures.append(f"{name}, {extent}, {precision}: {str(failure).splitlines()[0][:160]}")
             continue
-        peers = [t for peer, t in times.items() if peer != "tenon"]
+        peers = [t for peer, t in times.items() if peer not in ("tenon", "against")]
         row.update(times, error=error, ratio=min(peers) / times["tenon"] if peers else None)
         if not error <= bound and peers:
             failures.append(f"{name}, {extent}, {precision}: outputs differ by {error:.1e}")

@@ -1,6 +1,28 @@
-"""ResNet-50 for int8 benchmarks, with random weights, quantised by ONNX Runtime's own tool: QDQ,
-activations uint8, weights int8 for each channel, as its documentation advises for x86-64."""
+#!/usr/bin/env python3
+"""Networks for int8 benchmarks, quantised by ONNX Runtime's own tool.
 
+    bench/quantized.py DIR [NETWORK...] [--forms=FORM,...]
+
+writes for each DIR/NETWORK/model.onnx that bench/networks.py wrote (default: all there) folders
+DIR/NETWORK_FORM for bench/cpu.py --int8 --models='*_FORM'. Forms:
+
+    qdq, qdq_tensor     QuantizeLinear and DequantizeLinear, activations uint8; weights int8 for each channel, as
+                        the tool's documentation advises for x86-64, or uint8 with a zero point for the tensor
+    qdq_reduced         qdq with weights of 7 bits, as the documentation advises for x86-64 without VNNI, where the
+                        tool's own runtime saturates sums of two products in 16 bits
+    qoperator           QLinearConv and its like, weights int8
+    dynamic_TYPE        activations quantised at run time, weights TYPE (i8, u8) for each tensor
+    dynamic_TYPE_channel    the same for each channel
+    dynamic_reduced     dynamic_i8_channel with weights of 7 bits
+
+Masks of -inf become -50: a range that has them leaves scores no steps.
+
+bench/cpu.py makes a ResNet-50 of its own, in the form qdq.
+"""
+
+import argparse
+import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +32,7 @@ from onnxruntime.quantization import (
     CalibrationDataReader,
     QuantFormat,
     QuantType,
+    quantize_dynamic,
     quantize_static,
     quant_pre_process,
 )
@@ -83,25 +106,114 @@ class Images(CalibrationDataReader):
         return {"image": self.left.pop()} if self.left else None
 
 
+class Once(CalibrationDataReader):
+    """The inputs of a data set, once."""
+
+    def __init__(self, inputs):
+        self.left = [inputs]
+
+    def get_next(self):
+        return self.left.pop() if self.left else None
+
+
+def dynamic(weights, per_channel, reduced=False):
+    def write(source, path, _):
+        quantize_dynamic(
+            source, path, weight_type=weights, per_channel=per_channel, reduce_range=reduced,
+            op_types_to_quantize=["Conv", "MatMul", "Gemm"],
+        )  # fmt: skip
+
+    return write
+
+
+def static(layout, weights, per_channel, reduced=False):
+    def write(source, path, calibration):
+        quantize_static(
+            source, path, calibration, quant_format=layout, per_channel=per_channel, reduce_range=reduced,
+            activation_type=QuantType.QUInt8, weight_type=weights,
+        )  # fmt: skip
+
+    return write
+
+
+FORMS = {
+    "qdq": static(QuantFormat.QDQ, QuantType.QInt8, True),
+    "qdq_tensor": static(QuantFormat.QDQ, QuantType.QUInt8, False),
+    "qdq_reduced": static(QuantFormat.QDQ, QuantType.QInt8, True, reduced=True),
+    "qoperator": static(QuantFormat.QOperator, QuantType.QInt8, True),
+    "dynamic_i8": dynamic(QuantType.QInt8, False),
+    "dynamic_i8_channel": dynamic(QuantType.QInt8, True),
+    "dynamic_reduced": dynamic(QuantType.QInt8, True, reduced=True),
+    "dynamic_u8": dynamic(QuantType.QUInt8, False),
+    "dynamic_u8_channel": dynamic(QuantType.QUInt8, True),
+}
+
+
+def bound_masks(path):
+    model = onnx.load(path)
+    for tensor in model.graph.initializer:
+        array = numpy_helper.to_array(tensor)
+        if array.dtype == np.float32 and array.min(initial=0) < -1e4:
+            tensor.CopyFrom(numpy_helper.from_array(np.maximum(array, np.float32(-50)), tensor.name))
+    onnx.save(model, path)
+
+
+def quantize(source, form, path, calibration):
+    """Writes the float model `source` in a form; `calibration` is read by static ones alone."""
+    with tempfile.TemporaryDirectory() as scratch:
+        prepared = Path(scratch) / "prepared.onnx"
+        quant_pre_process(source, prepared, skip_symbolic_shape=True)
+        bound_masks(prepared)
+        FORMS[form](prepared, path, calibration)
+
+
 def make_resnet50_qdq(folder):
     """Writes folder/model.onnx and the inputs folder/test_data_set_0/input_0.pb."""
     folder = Path(folder)
     (folder / "test_data_set_0").mkdir(parents=True, exist_ok=True)
-    onnx.save(resnet50(), folder / "float.onnx")
-    quant_pre_process(
-        folder / "float.onnx", folder / "prepared.onnx", skip_symbolic_shape=True
-    )
-    quantize_static(
-        folder / "prepared.onnx",
-        folder / "model.onnx",
-        Images(2),
-        quant_format=QuantFormat.QDQ,
-        per_channel=True,
-        activation_type=QuantType.QUInt8,
-        weight_type=QuantType.QInt8,
-    )
-    for name in ("float.onnx", "prepared.onnx"):
-        (folder / name).unlink()
+    with tempfile.TemporaryDirectory() as scratch:
+        onnx.save(resnet50(), Path(scratch) / "float.onnx")
+        quantize(Path(scratch) / "float.onnx", "qdq", folder / "model.onnx", Images(2))
     image = Images(1, seed=3).get_next()["image"]
     tensor = numpy_helper.from_array(image, "image")
     (folder / "test_data_set_0/input_0.pb").write_bytes(tensor.SerializeToString())
+
+
+def write(folder, form):
+    """DIR/NETWORK_FORM beside the folder DIR/NETWORK."""
+    target = folder.with_name(f"{folder.name}_{form}")
+    data = target / "test_data_set_0"
+    data.mkdir(parents=True, exist_ok=True)
+    inputs = {}
+    for file in sorted((folder / "test_data_set_0").glob("input_*.pb")):
+        (data / file.name).write_bytes(file.read_bytes())
+        tensor = onnx.load_tensor(file)
+        inputs[tensor.name] = numpy_helper.to_array(tensor)
+    quantize(folder / "model.onnx", form, target / "model.onnx", Once(inputs))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path, metavar="DIR")
+    parser.add_argument("networks", nargs="*", metavar="NETWORK")
+    parser.add_argument("--forms", default=",".join(FORMS))
+    arguments = parser.parse_args()
+    made = [f"_{form}" for form in FORMS]
+    names = arguments.networks or sorted(
+        path.parent.name for path in arguments.folder.glob("*/model.onnx")
+        if not path.parent.name.endswith(tuple(made))
+    )  # fmt: skip
+    forms = arguments.forms.split(",")
+    for form in forms:
+        if form not in FORMS:
+            sys.exit(f"quantized.py: no form '{form}'; there are {', '.join(FORMS)}")
+    for name in names:
+        if not (arguments.folder / name / "model.onnx").is_file():
+            sys.exit(f"quantized.py: {arguments.folder / name} has no model.onnx; bench/networks.py writes it")
+        for form in forms:
+            write(arguments.folder / name, form)
+            print(f"{name}_{form}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

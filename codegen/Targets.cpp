@@ -28,7 +28,8 @@ constexpr char kPtx[] = "+ptx";
 const TargetLevel *findLevel(const TargetFamily &family, llvm::StringRef text) {
   const auto [name, device] = text.split('@');
   for (const TargetLevel &l : family.levels())
-    if (l.name == name && (!text.contains('@') || l.device == device))
+    if ((l.name == name && (!text.contains('@') || l.device == device)) ||
+        (&family == &mcu::kFamily && !l.device.empty() && l.device == text))
       return &l;
   return nullptr;
 }
@@ -179,7 +180,9 @@ llvm::Optional<Target> parseTarget(llvm::StringRef text, Diagnostics &diagnostic
       list += (list.empty() ? "" : ", ") + name;
       // The family left out, or a part of the name, is no edit.
       const llvm::StringRef core = what.split(':').second.empty() ? what : what.split(':').second;
-      const bool part = core.size() > 1 && (l->name.endswith(core) || l->name.startswith(core));
+      const std::string own = l->spelling();
+      const bool part = core.size() > 1 && (llvm::StringRef(own).endswith(core) ||
+                                            llvm::StringRef(own).startswith(core));
       const unsigned edits = part ? 0 : what.edit_distance(name, true, least);
       if (edits < least) {
         least = edits;
@@ -246,7 +249,10 @@ llvm::Optional<Target> parseTarget(llvm::StringRef text, Diagnostics &diagnostic
 }
 
 std::string TargetLevel::spelling() const {
-  return findLevel(*family, name) == this ? name.str() : name.str() + "@" + device.str();
+  if (findLevel(*family, name) == this)
+    return name.str();
+  // A chip's name alone is a target.
+  return family == &mcu::kFamily ? device.str() : name.str() + "@" + device.str();
 }
 
 std::string TargetLevel::fullName() const { return family->id.str() + ":" + spelling(); }

@@ -7,8 +7,14 @@
 
 namespace tenon {
 
-/// Parses --target; the interpreter is no target.
+/// Parses --target; the interpreter is no target. Options that programs for it do not have are
+/// wrong usage, which is reported as an unknown target is.
 llvm::Optional<Target> codeTarget(const CodeOptions &options, Diagnostics &diagnostics);
+/// Whether schedules can be measured for the target: one level of a family that has some.
+bool canTune(const Target &target, Diagnostics &diagnostics);
+/// The memories of --pool as a module notes them; None after errors.
+llvm::Optional<std::string> poolsOf(const CodeOptions &code, const Target &target,
+                                    Diagnostics &diagnostics);
 /// Tells the passes what --precision says; reports what is not understood.
 bool precisionRules(const CodeOptions &code, PassContext &passes, Diagnostics &diagnostics);
 /// Reports precisions that a target does not have.
@@ -19,10 +25,8 @@ bool scheduleOptions(const CodeOptions &code, PassContext &passes, ScheduleOptio
                      Diagnostics &diagnostics);
 /// What is emitted under this stem, which names files and, as an identifier, C functions.
 CompileOptions compileOptions(const CodeOptions &code, llvm::StringRef stem);
-/// Reports a target whose programs cannot call --hooks.
-bool checkHooks(const CodeOptions &code, const Target &target, Diagnostics &diagnostics);
-/// Refuses threads where the target's programs have one.
-bool checkThreads(const CodeOptions &code, const Target &target, Diagnostics &diagnostics);
+/// Warns of weights that are more than the flash of the target's chip.
+void checkFlash(const Target &target, int64_t weightBytes, Diagnostics &diagnostics);
 /// The options that shaped the module and the code, for the head of generated files.
 std::string optionsNoted(const Module &module, const CompileOptions &options);
 /// Nodes of the ONNX model that a module was imported from; 0: unknown.

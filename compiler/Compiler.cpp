@@ -1,6 +1,7 @@
 // Implements the steps from a model file to generated text.
 #include "compiler/Compiler.h"
 
+#include "codegen/core/Bytes.h"
 #include "codegen/core/TargetFamily.h"
 #include "codegen/memory/Pools.h"
 #include "compiler/CodeOptions.h"
@@ -241,7 +242,8 @@ bool Compiler::group() {
     return true;
   noteOptions(optionText(options_));
   Pipeline pipeline;
-  if (!parsePipeline(groupingPipeline(options_.level), pipeline, diagnostics_))
+  const std::string passes = groupingPipeline(passContext_.target, options_.level);
+  if (!parsePipeline(passes, pipeline, diagnostics_))
     return fail(Defect);
   return grouped_ = runPasses(pipeline);
 }
@@ -336,7 +338,6 @@ bool Compiler::emit(const Target &target, const CompileOptions &options,
 }
 
 void Compiler::warnOfMemory(int64_t much) {
-  constexpr int64_t gibibyte = int64_t(1) << 30;
   for (const auto &graph : module_->graphs) {
     const Plan plan = planMemory(*graph);
     if (plan.arenaBytes < much)
@@ -352,9 +353,8 @@ void Compiler::warnOfMemory(int64_t much) {
     for (int64_t n : v->type().upperShape())
       extents += (extents.empty() ? "" : "x") + std::to_string(n);
     Diagnostic &d = diagnostics_.warning(
-        "a result of at most " + extents + " elements takes " +
-        std::to_string(largest->bytes / gibibyte) + " GiB of the " +
-        std::to_string(plan.arenaBytes / gibibyte) + " GiB of memory that a run needs");
+        "a result of at most " + extents + " elements takes " + formatBytes(largest->bytes) +
+        " of the " + formatBytes(plan.arenaBytes) + " of memory that a run needs");
     if (v->def())
       d.nodes = v->def()->loc();
     if (!v->type().hasStaticShape())

@@ -51,15 +51,17 @@ std::string digitsOf(llvm::StringRef text) {
 }
 
 /// Whether `text` names a microcontroller that no level is for. A name with the number of a known
-/// core and few other letters is a slip for that one; another number is another core, whose
+/// core or chip and few other letters is a slip for that one; another number is another one, whose
 /// instructions may be fewer.
 bool isOtherMicrocontroller(llvm::StringRef text) {
   constexpr unsigned kSlip = 3;
   if (!text.consume_front("mcu:") || text.empty())
     return false;
   return llvm::none_of(allTargetLevels(), [&](const TargetLevel *level) {
-    return !level->family->facts.hosted && digitsOf(text) == digitsOf(level->name) &&
-           (level->name.contains(text) || text.edit_distance(level->name, true, kSlip) <= kSlip);
+    const std::string known = level->spelling();
+    return !level->family->facts.hosted && digitsOf(text) == digitsOf(known) &&
+           (llvm::StringRef(known).contains(text) ||
+            text.edit_distance(known, true, kSlip) <= kSlip);
   });
 }
 
@@ -79,7 +81,8 @@ llvm::Optional<Target> resolveTarget(llvm::StringRef text, Diagnostics &diagnost
         known += (known.empty() ? "" : ", ") + level->fullName();
     Diagnostic &d = diagnostics.error(
         "no kernels are written for '" + text.str() +
-        "': another core's may have instructions that it lacks; --target=mcu:generic is plain ISO "
+        "': another core's may have instructions that it lacks; name its core where that is one of "
+        "those below, else --target=mcu:generic is plain ISO "
         "C++17 for any 32-bit core, built with that core's own compiler and flags");
     d.notes.push_back("microcontrollers are " + known);
     return llvm::None;

@@ -50,8 +50,13 @@ std::string dimensionRange(const std::string &text) {
   for (const auto &[key, value] : keyValues(text)) {
     auto [low, high] = llvm::StringRef(value).split("..");
     int64_t a, b;
-    if (key.empty() || low.getAsInteger(10, a) || high.getAsInteger(10, b) || a < 0 || b < a)
+    if (key.empty() || low.getAsInteger(10, a) || high.getAsInteger(10, b))
       return "expected a form such as N=1..32, found '" + text + "'";
+    if (a < 0)
+      return key + ": expected bounds of 0 or more, found '" + value + "'";
+    if (b < a)
+      return key + ": expected the lower bound first, found '" + value + "'; write " + key + "=" +
+             high.str() + ".." + low.str();
   }
   return "";
 }

@@ -1,7 +1,9 @@
-// Implements --ram-limit: the fewest multiply-adds whose arena is within the bound, by computing
-// the first windows of the network in strips (passes/Patches.h).
+// Implements --ram-limit, and the same for the memory of a chip: the fewest multiply-adds whose
+// arena is within the bound, by computing the first windows of the network in strips
+// (passes/Patches.h).
 #include "compiler/Compiler.h"
 
+#include "codegen/core/Chips.h"
 #include "codegen/memory/Plan.h"
 #include "codegen/memory/Pools.h"
 #include "passes/Patches.h"
@@ -39,6 +41,15 @@ std::vector<PatchChoice> choices(Graph &graph) {
 std::string text(const PatchChoice &c) {
   return std::to_string(c.windows) + (c.windows == 1 ? " window" : " windows") + " in " +
          std::to_string(c.count) + " strips";
+}
+
+/// What bounds the arena, for messages.
+std::string limitedBy(const Target &target, int64_t limit) {
+  const Chip *chip = chipOf(*target.levels.front());
+  if (!chip || chip->largest().bytes != limit)
+    return "--ram-limit";
+  return "memory '" + chip->largest().name.str() + "' of " + target.name +
+         " (--ram-limit bounds the arena otherwise, --pool spreads it over memories)";
 }
 
 } // namespace
@@ -132,13 +143,15 @@ bool Compiler::scheduleWithin(const Target &target, const ScheduleOptions &optio
     better(c, *arena);
   }
   if (least <= limit && !pools.empty()) {
-    diagnostics_.error("--ram-limit: arenas down to " + std::to_string(least) + " bytes" + how +
+    diagnostics_.error(limitedBy(target, limit) + ": arenas down to " + std::to_string(least) +
+                       " bytes" + how +
                        ", were found, but none that fits into the memories of --pool");
     return fail(Failed);
   }
-  diagnostics_.error("--ram-limit: expected an arena of at most " + std::to_string(limit) +
-                     " bytes; the least that was found is " + std::to_string(least) + how +
-                     ", the whole network at once takes " + std::to_string(*whole));
+  diagnostics_.error(limitedBy(target, limit) + ": expected an arena of at most " +
+                     std::to_string(limit) + " bytes; the least that was found is " +
+                     std::to_string(least) + how + ", the whole network at once takes " +
+                     std::to_string(*whole));
   return fail(Failed);
 }
 

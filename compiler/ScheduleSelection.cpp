@@ -1,13 +1,12 @@
 // Implements what options say of schedules.
 #include "compiler/ScheduleSelection.h"
 
+#include "codegen/core/Chips.h"
 #include "codegen/core/TargetFamily.h"
 #include "codegen/memory/Pools.h"
 #include "compiler/CodeOptions.h"
 
 #include "llvm/Support/MemoryBuffer.h"
-
-#include <set>
 
 namespace tenon {
 namespace {
@@ -50,48 +49,20 @@ std::shared_ptr<const Tuning> readTuning(const CodeOptions &code, const Target &
   return all;
 }
 
-/// Notes the memories of --pool in the module.
-bool notePools(Compiler &compiler, llvm::ArrayRef<std::string> words) {
-  std::string text;
-  std::set<std::string> names;
-  for (const auto &[name, value] : keyValues(words)) {
-    int64_t bytes;
-    if (llvm::StringRef(value).getAsInteger(10, bytes) || bytes < 64 || identifier(name) != name ||
-        !names.insert(name).second) {
-      compiler.diagnostics().error(
-          "--pool: expected NAME=BYTES with a C identifier of its own and at least 64 bytes, found "
-          "'" +
-          name + "=" + value + "'");
-      return false;
-    }
-    text += (text.empty() ? "" : ",") + name + "=" + std::to_string(bytes / 64 * 64);
-  }
-  if (!text.empty())
-    compiler.module().facts[kPoolsFact] = text;
-  return true;
-}
-
-bool firmwareOptions(Compiler &compiler, const Target &target, const CodeOptions &code) {
-  const char *used = !code.optimize.empty() ? "--optimize"
-                     : code.ramLimit >= 0   ? "--ram-limit"
-                     : !code.pool.empty()   ? "--pool"
-                                            : nullptr;
-  if (used && target.family->facts.hosted) {
-    compiler.diagnostics().error(used + std::string(" is for microcontrollers, and ") +
-                                 target.name + " is none");
-    return false;
-  }
-  return notePools(compiler, code.pool);
-}
-
 } // namespace
 
 bool scheduleSelection(Compiler &compiler, const Target &target, const CodeOptions &code,
                        ScheduleOptions &out) {
-  if (!firmwareOptions(compiler, target, code))
+  const auto pools = poolsOf(code, target, compiler.diagnostics());
+  if (!pools)
     return false;
+  if (!pools->empty())
+    compiler.module().facts[kPoolsFact] = *pools;
   if (!scheduleOptions(code, compiler.passContext(), out, compiler.diagnostics()))
     return false;
+  if (const Chip *chip = chipOf(*target.levels.front());
+      chip && code.ramLimit < 0 && code.pool.empty())
+    out.ramLimit = chip->largest().bytes;
   return (code.tuning.empty() && code.measured.empty()) ||
          (out.tuning = readTuning(code, target, compiler.diagnostics()));
 }

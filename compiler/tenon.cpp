@@ -64,9 +64,7 @@ private:
     if (!target)
       return false;
     compiler_.aim(*target);
-    if (!compiler_.open() || !compiler_.load() ||
-        !checkHooks(options_.code, *target, diagnostics) ||
-        !checkThreads(options_.code, *target, diagnostics))
+    if (!compiler_.open() || !compiler_.load())
       return false;
     const std::string &stem = request_.settings.name;
     CompileOptions options = compileOptions(options_.code, stem);

@@ -5,6 +5,7 @@
 #include "driver/Console.h"
 #include "driver/Options.h"
 #include "tools/Devices.h"
+#include "tools/Emulator.h"
 #include "tools/Files.h"
 #include "tools/Program.h"
 #include "tools/Report.h"
@@ -32,6 +33,7 @@ struct BenchOptions : RunOptions {
   double seconds = 2;
   bool profile = false;
   std::string trace;
+  std::string timing; // the option that says how long to measure, where one was given
 };
 
 /// Order statistics of a list of times.
@@ -105,11 +107,14 @@ private:
                         " has one context; contexts side by side are for cpu and cuda targets");
       return fail(Usage);
     }
-    if (!options_.trace.empty() && !target_.family->facts.hosted) {
-      diagnostics.error("--trace: " + target_.name +
-                        " is emulated, which counts instructions and takes no time");
+    const std::string emulated =
+        ": " + target_.name + " is emulated, which counts the instructions of one run";
+    if (!options_.trace.empty() && emulatedBoard(target_)) {
+      diagnostics.error("--trace" + emulated + " and takes no time");
       return fail(Usage);
     }
+    if (!options_.timing.empty() && emulatedBoard(target_))
+      diagnostics.warning(options_.timing + emulated);
     if (!runner_.load())
       return false;
     if (!scheduleAsAsked(console_, c, target_, options_.code, runner_.data.inputs))
@@ -451,8 +456,12 @@ void declareBench(CommandLine &app) {
   declare(sub, options->code);
   declare(sub, options->passes);
   declare(sub, options->console);
-  sub.runs([options] {
+  sub.runs([options, sub] {
+    for (const char *name : {"--warmup", "--runs", "--seconds"})
+      if (sub.given(name))
+        options->timing = name;
     Console console(options->console);
+    console.warn(sub.givenInVain(idleInterface()));
     return Bench(*options, console).run();
   });
 }

@@ -78,6 +78,7 @@ private:
                          [&](const auto &bound) { return bound.first == input.name; });
   }
   void warnOfData();
+  void warnOfModel();
   bool gather();
   bool judge();
   bool choose();
@@ -107,10 +108,6 @@ private:
 };
 
 bool Calibrator::load() {
-  if (!options_.saved.empty() && !options_.noEqualize)
-    return fail(
-        "--save-ranges expects --no-equalize: ranges after equalisation are of other weights "
-        "than the model's");
   const llvm::StringRef folder = llvm::sys::path::parent_path(options_.output);
   if (!folder.empty() && !llvm::sys::fs::is_directory(folder)) // told before the work, not after it
     return fail("cannot write '" + options_.output + "': no folder '" + folder.str() + "'");
@@ -134,6 +131,7 @@ bool Calibrator::load() {
   }
   if (compiler_.module().stage != Stage::Imported)
     return fail("'" + options_.model.model + "' is past import; calibrate the model as imported");
+  warnOfModel();
   if (!parsePipeline(preparationPipeline(), pipeline, diagnostics()) ||
       !compiler_.runPasses(pipeline)) {
     status_ = compiler_.status();
@@ -170,6 +168,16 @@ void Calibrator::warnOfData() {
         (options_.accuracyDrop < 0
              ? ""
              : "; --accuracy-drop bounds how often the float network's answer changes"));
+}
+
+/// What is quantised twice is only rounded once more.
+void Calibrator::warnOfModel() {
+  int64_t count = 0;
+  graph().body().walk([&](Operation *op) { count += op->is(Op::Quantize); });
+  if (count)
+    diagnostics().warning("'" + options_.model.model + "' quantises already, at " +
+                          std::to_string(count) + (count == 1 ? " place" : " places") +
+                          ": calibrate the float model that it was made of");
 }
 
 bool Calibrator::gather() {
@@ -245,8 +253,9 @@ bool Calibrator::choose() {
   if (const double step = 100.0 / double(inputs_.size());
       options_.accuracyDrop > 0 && options_.accuracyDrop < step)
     diagnostics().warning("--accuracy-drop=" + pointsText(options_.accuracyDrop) + ": " +
-                          std::to_string(inputs_.size()) + " inputs tell accuracy in steps of " +
-                          pointsText(step) + " points; give more");
+                          std::to_string(inputs_.size()) +
+                          (inputs_.size() == 1 ? " input tells" : " inputs tell") +
+                          " accuracy in steps of " + pointsText(step) + " points; give more");
   const double least = evaluator_->floatAccuracy() - options_.accuracyDrop / 100 - 1e-12;
   for (; total_.accuracy < least && next < order_.size(); ++next) {
     progress("mixed precision", double(next) / double(order_.size()));
@@ -293,7 +302,7 @@ void Calibrator::print(llvm::raw_ostream &os) const {
        << "  " << layers_[l].anchor->name() << "  " << layers_[l].name() << '\n';
   }
   os << "together    " << llvm::format("%.1f dB\n", total_.decibels()) << "equalised   "
-     << equalized_ << " pairs of layers\n"
+     << equalized_ << (equalized_ == 1 ? " pair" : " pairs") << " of layers\n"
      << (samples_.labels.empty() ? "agreement   " : "accuracy    ");
   const auto inputs = std::to_string(inputs_.size()) + (inputs_.size() == 1 ? " input" : " inputs");
   if (samples_.labels.empty())
@@ -413,7 +422,17 @@ void declareCalibrate(CommandLine &app) {
   declare(sub, options->model);
   declare(sub, options->passes);
   declare(sub, options->console);
-  sub.runs([options] { return run(*options); });
+  sub.runs([options, sub] {
+    Console console(options->console);
+    if (!console.accepts(sub.givenInVain(
+            {{"--save-ranges", !options->noEqualize,
+              "expects --no-equalize: ranges after equalisation are of other weights than the "
+              "model's"}})))
+      return int(Usage);
+    console.warn(sub.givenInVain(
+        {{"-O", true, "a model is prepared for calibration by one list of passes"}}));
+    return run(*options);
+  });
 }
 
 } // namespace tenon

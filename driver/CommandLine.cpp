@@ -145,7 +145,27 @@ CommandOption CommandLine::flag(const char *name, std::string &to,
   return CommandOption(app_->add_flag(name, to, summary));
 }
 
-bool CommandLine::given(const char *name) const { return app_->count(name) > 0; }
+bool CommandLine::given(const std::string &name) const { return app_->count(name) > 0; }
+
+std::vector<std::string> CommandLine::givenInVain(const std::vector<IdleOption> &options) const {
+  std::vector<std::string> messages;
+  for (const IdleOption &option : options)
+    if (option.idle && given(option.name))
+      messages.push_back(option.name + ": " + option.why);
+  return messages;
+}
+
+std::vector<IdleOption> CommandLine::idleGroup(const char *group, bool idle, const std::string &why,
+                                               const std::vector<std::string> &others) const {
+  std::vector<IdleOption> options;
+  for (const CLI::Option *option : app_->get_options()) {
+    const std::string bare = option->get_single_name(),
+                      name = (bare.size() > 1 ? "--" : "-") + bare;
+    if (option->get_group() == group && !llvm::is_contained(others, name))
+      options.push_back({name, idle, why});
+  }
+  return options;
+}
 
 void CommandLine::runs(std::function<int()> action) const {
   app_->callback([chosen = chosen_, action = std::move(action)] { *chosen = action; });
@@ -174,6 +194,20 @@ std::string unknownCommand(const CLI::App &app, const std::string &word) {
   return "unknown command '" + word + "'" + didYouMean(word, references(names));
 }
 
+/// "; `tenon compile` and `tenon pack` have it", where other commands do.
+std::string whoseOption(const CLI::App &app, const std::string &name) {
+  std::vector<std::string> owners;
+  for (const CLI::App *command : app.get_subcommands({}))
+    if (command->get_option_no_throw(name))
+      owners.push_back('`' + app.get_name() + ' ' + command->get_name() + '`');
+  if (owners.empty())
+    return "";
+  const std::string last = owners.back();
+  owners.pop_back();
+  return owners.empty() ? "; " + last + " has it"
+                        : "; " + llvm::join(owners, ", ") + " and " + last + " have it";
+}
+
 /// Why a command line that the library refused is wrong.
 std::string complaint(const CLI::App &app, const CLI::ParseError &error) {
   const auto chosen = app.get_subcommands();
@@ -190,7 +224,10 @@ std::string complaint(const CLI::App &app, const CLI::ParseError &error) {
       for (const std::string &name : option->get_lnames())
         names.push_back("--" + name);
     const std::string name = first.substr(0, first.find('='));
-    return "unknown option '" + name + "'" + didYouMean(name, references(names));
+    const std::string others = chosen.empty() ? "" : whoseOption(app, name);
+    return others.empty() ? "unknown option '" + name + "'" + didYouMean(name, references(names))
+                          : "`" + app.get_name() + ' ' + command.get_name() + "` has no option '" +
+                                name + "'" + others;
   }
   if (!chosen.empty())
     return "unexpected '" + first + "'" +
@@ -230,6 +267,14 @@ int runCommandLine(int argc, char **argv, const std::string &summary, const std:
     };
   });
   help->callback([&] {
+    if (int(manual) + int(markdown) + int(!topic.empty()) > 1) {
+      chosen = [&] {
+        llvm::errs() << "error: expected one of COMMAND, --markdown and --man, which are about all "
+                        "commands\nsee `tenon help --help`\n";
+        return usage;
+      };
+      return;
+    }
     if (manual) {
       chosen = [&] {
         llvm::outs() << manualPage(app, version);

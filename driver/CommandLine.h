@@ -41,6 +41,13 @@ private:
   CLI::Option *option_;
 };
 
+/// An option that does nothing beside what else was given (`idle`), and why.
+struct IdleOption {
+  std::string name;
+  bool idle;
+  std::string why;
+};
+
 /// The words after `tenon`, or after a subcommand's name. A handle: copies declare on the same one.
 /// Variables that options fill have to live until the command has run.
 class CommandLine {
@@ -62,7 +69,12 @@ public:
   CommandOption flag(const char *name, std::string &to, const std::string &summary) const;
 
   /// Whether the option was given, once the command line is parsed.
-  bool given(const char *name) const;
+  bool given(const std::string &name) const;
+  /// A message about each of these options that was given though it is idle.
+  std::vector<std::string> givenInVain(const std::vector<IdleOption> &options) const;
+  /// All options under a heading of --help but for `others`.
+  std::vector<IdleOption> idleGroup(const char *group, bool idle, const std::string &why,
+                                    const std::vector<std::string> &others = {}) const;
 
   /// What the subcommand does; the result is the process's exit status.
   void runs(std::function<int()> action) const;

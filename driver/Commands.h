@@ -16,6 +16,7 @@ void declareTune(CommandLine &app);
 void declareDebug(CommandLine &app);
 void declareReduce(CommandLine &app);
 void declareExport(CommandLine &app);
+void declarePack(CommandLine &app);
 void declarePasses(CommandLine &app);
 void declareOps(CommandLine &app);
 void declareTargets(CommandLine &app);
@@ -23,8 +24,8 @@ void declareDoctor(CommandLine &app);
 
 /// All of them, in the order of --help.
 inline constexpr void (*kCommands[])(CommandLine &) = {
-    declareCompile,   declareOpt,  declareRun,     declareBench,  declareInspect,
-    declareCalibrate, declareTune, declareDebug,   declareReduce, declareExport,
-    declarePasses,    declareOps,  declareTargets, declareDoctor};
+    declareCompile,   declareOpt,    declareRun,   declareBench,   declareInspect,
+    declareCalibrate, declareTune,   declareDebug, declareReduce,  declareExport,
+    declarePack,      declarePasses, declareOps,   declareTargets, declareDoctor};
 
 } // namespace tenon

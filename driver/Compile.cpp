@@ -1,17 +1,15 @@
 // Implements `tenon compile`: a model to generated files, or to IR with --emit=tn.
 #include "codegen/core/TargetFamily.h"
 #include "codegen/emit/CppText.h"
-#include "codegen/emit/SelfTest.h"
 #include "compiler/CodeOptions.h"
 #include "driver/Commands.h"
 #include "driver/Console.h"
 #include "driver/Options.h"
-#include "tools/CalibrationSet.h"
 #include "tools/Devices.h"
 #include "tools/Files.h"
-#include "tools/Oracle.h"
 #include "tools/Report.h"
 #include "tools/ScheduleSelection.h"
+#include "tools/SelfTestFile.h"
 
 #include "ir/Entries.h"
 #include "ir/Text.h"
@@ -32,7 +30,7 @@ struct CompileArguments {
   PipelineOptions passes;
   CodeOptions code;
   std::string output, emit = "code", stage = "scheduled", depfile, clock;
-  bool clockGiven = false, targetGiven = false, stageGiven = false;
+  bool clockGiven = false, targetGiven = false;
 };
 
 /// Hertz of 240000000, 240e6, 240M or 240MHz (also k and G); None where it is no such number.
@@ -101,15 +99,18 @@ bool leavesOthersHeader(const std::string &stem, bool cuda, Diagnostics &diagnos
   return true;
 }
 
+bool isCppSource(llvm::StringRef path) {
+  const llvm::StringRef extension = llvm::sys::path::extension(path);
+  return extension == ".cpp" || extension == ".cc" || extension == ".cxx";
+}
+bool isCudaSource(llvm::StringRef path) { return llvm::sys::path::extension(path) == ".cu"; }
+
 /// Name of the main file and of those beside it.
 bool outputPaths(const CompileArguments &command, const Target &target, std::string &stem,
                  Diagnostics &diagnostics) {
   llvm::StringRef path(command.output);
   llvm::StringRef extension = llvm::sys::path::extension(path);
-  const bool cuda = target.family->facts.device;
-  const bool fits =
-      cuda ? extension == ".cu" : extension == ".cpp" || extension == ".cc" || extension == ".cxx";
-  if (!fits) {
+  if (!(target.family->facts.device ? isCudaSource(path) : isCppSource(path))) {
     diagnostics.error("-o " + command.output + ": target " + target.name + " writes a " +
                       target.family->suffix.str() + " file, its header and weights beside it");
     return false;
@@ -174,8 +175,8 @@ private:
 
   /// What the words of the command line do not go together with.
   bool coherent() {
-    if (command_.emit != "tn" && command_.stageGiven) {
-      diagnostics().error("--stage says which IR --emit=tn writes; code comes after all stages");
+    if (command_.emit == "tn" && (isCppSource(command_.output) || isCudaSource(command_.output))) {
+      diagnostics().error("-o " + command_.output + ": --emit=tn writes IR; name the file x.tn");
       return usage();
     }
     if (command_.code.search != "exhaustive")
@@ -183,8 +184,7 @@ private:
     auto measured = codeTarget(command_.code, diagnostics());
     if (!measured)
       return usage();
-    // The tuner says that it takes one level.
-    return measured->levels.size() > 1 || canRunHere(*measured, diagnostics());
+    return canRunHere(*measured, diagnostics());
   }
 
   /// Work goes on from the stage that a text states: nothing takes it back.
@@ -261,17 +261,18 @@ private:
     options.source = llvm::sys::path::filename(command_.output).str();
     std::vector<CompiledFile> compiled;
     CompileSummary summary;
-    if (!checkHooks(command_.code, *target, diagnostics()) ||
-        !checkThreads(command_.code, *target, diagnostics()) || !checkClock(*target))
-      return false;
+    if (!checkClock(*target))
+      return usage();
     options.hooks = command_.code.hooks;
     options.selfTest = !command_.code.selfTest.empty();
     if (!scheduled(*target))
       return false;
     options.commandLine = optionsNoted(compiler_.module(), options);
     if (!compiler_.emit(*target, options, compiled, summary) ||
-        (options.selfTest && !addSelfTest(*target, options, compiled)))
+        (options.selfTest && !addSelfTest(console_, compiler_, *target, options,
+                                          command_.code.selfTest, compiled, selfTestFiles_)))
       return false;
+    checkFlash(*target, summary.weightBytes, diagnostics());
     summary.nodes = nodesRead(compiler_.module());
     takeClock(*target, summary);
     if (!leavesOthersHeader(stem, target->family->facts.device, diagnostics()))
@@ -293,41 +294,6 @@ private:
     printReports(
         [&](llvm::json::OStream &json) { writeSummary(json, compiler_, *target, summary, paths); });
     return true;
-  }
-
-  /// One set of inputs, and what the interpreter makes of it.
-  bool addSelfTest(const Target &target, const CompileOptions &options,
-                   std::vector<CompiledFile> &files) {
-    Graph &graph = compiler_.module().graph();
-    if (!DimSpelling(compiler_.module()).symbols().empty()) {
-      diagnostics().error("--self-test needs extents known when compiling; give them with --bind "
-                          "or --shape");
-      return false;
-    }
-    auto isText = [](Value *v) { return v->type().element() == Element::String; };
-    if (llvm::any_of(graph.body().arguments(), isText) ||
-        llvm::any_of(graph.returnOp()->operands(), isText)) {
-      diagnostics().error("--self-test compares numbers; this model's interface has text");
-      return false;
-    }
-    DataSet data;
-    const std::string &folder = command_.code.selfTest;
-    std::vector<Tensor> inputs;
-    if ((folder != "seeded" && !readFirstSample("--self-test", folder, compiler_.inputs(),
-                                                compiler_.outputs(), data, diagnostics())) ||
-        !graphInputs(graph, compiler_.inputs(), data.inputs, folder == "seeded", inputs,
-                     diagnostics()))
-      return false;
-    selfTestFiles_ = data.files;
-    for (const State &s : graph.states) // the first run finds zeros
-      inputs[s.input] = Tensor(inputs[s.input].element(), inputs[s.input].shape());
-    console_.progress("interpreting");
-    OracleRun expected;
-    if (!interpretGraph(graph, inputs, expected, diagnostics()))
-      return false;
-    files.push_back({"_self_test.c", writeSelfTest(compiler_.module(), target, options, inputs,
-                                                   expected.outputs, diagnostics())});
-    return !diagnostics().hasErrors();
   }
 
   bool addDepfile(OutputFiles &files) {
@@ -363,6 +329,23 @@ private:
   Status status_ = Done;
 };
 
+/// Says which options make no difference; refuses one that contradicts others.
+bool accepts(Console &console, const CommandLine &sub, const CompileArguments &command) {
+  const bool text = command.emit == "tn";
+  if (!console.accepts(sub.givenInVain(
+          {{"--stage", !text,
+            "code comes after all stages; which IR is written it says for --emit=tn"}})))
+    return false;
+  std::vector<IdleOption> rows;
+  for (const char *name :
+       {"--weights", "--runtime", "--text-bytes", "--prefix", "--self-test", "--hooks", "--clock"})
+    rows.push_back({name, text, "shapes the code, and --emit=tn writes IR"});
+  console.warn(sub.givenInVain(rows));
+  console.warn(sub.givenInVain(sub.idleGroup(kPassGroup, text && command.stage == "imported",
+                                             "no pass runs before --stage=optimized")));
+  return true;
+}
+
 } // namespace
 
 void declareCompile(CommandLine &app) {
@@ -391,8 +374,9 @@ void declareCompile(CommandLine &app) {
   sub.runs([options, sub] {
     options->clockGiven = sub.given("--clock");
     options->targetGiven = sub.given("--target");
-    options->stageGiven = sub.given("--stage");
     Console console(options->console);
+    if (!accepts(console, sub, *options))
+      return int(Usage);
     return CompileRun(*options, console).run();
   });
 }

@@ -3,7 +3,9 @@
 
 #include <CLI/CLI.hpp>
 
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringRef.h"
+#include "llvm/Support/FormatVariadic.h"
 
 #include <vector>
 
@@ -176,11 +178,30 @@ std::string fishScript(CLI::App &app) {
   return out;
 }
 
+/// A character of UTF-8 beyond ASCII as troff names it, which reads bytes unless it is told
+/// otherwise; takes it from `text`.
+std::string glyph(llvm::StringRef &text) {
+  const unsigned char first = static_cast<unsigned char>(text[0]);
+  const size_t size = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+  unsigned code = first & (0xffu >> (size + 1));
+  for (char c : text.take_front(size).drop_front())
+    code = code << 6 | (static_cast<unsigned char>(c) & 0x3f);
+  text = text.drop_front(size);
+  return llvm::formatv("\\[u{0:X-4}]", code).str();
+}
+
 /// Text of a manual page: no line begins with what troff takes for a request.
 std::string troff(llvm::StringRef text) {
   std::string out;
-  for (char c : text)
+  while (!text.empty()) {
+    const char c = text[0];
+    if (static_cast<unsigned char>(c) >= 0xc0) {
+      out += glyph(text);
+      continue;
+    }
     out += c == '\\' ? std::string("\\e") : c == '-' ? std::string("\\-") : std::string(1, c);
+    text = text.drop_front();
+  }
   for (size_t at = 0; at < out.size(); at = out.find('\n', at) + 1) {
     if (out[at] == '.' || out[at] == '\'')
       out.insert(at, "\\&");
@@ -205,8 +226,14 @@ std::string manualPage(CLI::App &app, const std::string &version) {
     out += ".SS tenon " + troff(command->get_name()) + "\n" + troff(command->get_description()) +
            ".\n";
     for (const CLI::Option *option : command->get_options()) {
-      const std::string name = nameOf(*option);
-      out += ".TP\n\\fB" + troff(name.empty() ? option->get_name(true) : name) + "\\fR";
+      std::vector<std::string> names;
+      for (const std::string &letter : option->get_snames())
+        names.push_back("-" + letter);
+      for (const std::string &word : option->get_lnames())
+        names.push_back("--" + word);
+      if (names.empty())
+        names.push_back(option->get_name(true));
+      out += ".TP\n\\fB" + troff(llvm::join(names, ", ")) + "\\fR";
       if (takesWord(*option) && !option->get_type_name().empty())
         out += " \\fI" + troff(option->get_type_name()) + "\\fR";
       out += "\n" + troff(option->get_description());

@@ -115,6 +115,20 @@ void Console::error(llvm::StringRef message) {
   severity(("error: " + message).str());
 }
 
+void Console::note(llvm::StringRef message) { severity(("note: " + message).str()); }
+
+bool Console::accepts(llvm::ArrayRef<std::string> complaints) {
+  for (const std::string &complaint : complaints)
+    error(complaint);
+  return complaints.empty();
+}
+
+void Console::warn(llvm::ArrayRef<std::string> messages) {
+  for (const std::string &message : messages)
+    if (!quiet())
+      severity("warning: " + message);
+}
+
 void Console::progress(llvm::StringRef text) {
   if (line_)
     line_->show(text);

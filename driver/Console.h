@@ -24,6 +24,11 @@ public:
   /// Prints to standard error, errors and warnings in colour on a terminal. Under -q, errors only.
   void report(const Diagnostics &diagnostics) override;
   void error(llvm::StringRef message);
+  void note(llvm::StringRef message);
+  /// Reports wrong usage: whether there is none.
+  bool accepts(llvm::ArrayRef<std::string> complaints);
+  /// Says what makes no difference, and goes on.
+  void warn(llvm::ArrayRef<std::string> messages);
   /// Replaces the line of progress on a terminal; silent elsewhere. Once the command has run for
   /// two seconds the line says for how long.
   void progress(llvm::StringRef text) override;

@@ -15,8 +15,9 @@ struct DebugOptions : RunOptions {
   ConsoleOptions console;
 };
 
-int run(const DebugOptions &options) {
+int run(const CommandLine &sub, const DebugOptions &options) {
   Console console(options.console);
+  console.warn(sub.givenInVain(idleOutputs()));
   Runner runner(options, console);
   if (options.code.target == "interpreter") {
     console.error(
@@ -55,11 +56,17 @@ int run(const DebugOptions &options) {
       llvm::outs() << "no group value was compared\n";
     else
       llvm::outs() << report.groups.size() << " group values (" << report.groupCoverage.elements
-                   << " elements) are within " << llvm::format("%g", options.data.groupTolerance)
+                   << " elements in " << report.groupCoverage.sets.size()
+                   << (report.groupCoverage.sets.size() == 1 ? " set" : " sets")
+                   << " of inputs) are within " << llvm::format("%g", options.data.groupTolerance)
                    << " of " << llvm::join(report.groupCoverage.with, " or ") << '\n';
     llvm::outs() << report.verdictLine() << '\n';
     if (status == Failed)
       console.error(report.reason());
+    if (status == Failed && !report.groups.empty())
+      console.note("each kernel computes what its nodes say: small errors add up, or the expected "
+                   "outputs are another model's; --reference=MODEL compares each value with that "
+                   "model's");
     return status;
   }
   const double rounding = first->difference.rounding;
@@ -81,7 +88,7 @@ int run(const DebugOptions &options) {
 void declareDebug(CommandLine &app) {
   auto options = std::make_shared<DebugOptions>();
   options->data.check = "groups";
-  options->data.seeds = 0;
+  options->data.seeds = kGroupSeeds;
   CommandLine sub = app.command("debug", "finds the first group whose numbers are wrong");
   sub.option("--data", options->data.data, "a test data set whose inputs are used, as for `run`")
       .type("DIR");
@@ -100,7 +107,7 @@ void declareDebug(CommandLine &app) {
   declare(sub, options->code);
   declare(sub, options->passes);
   declare(sub, options->console);
-  sub.runs([options] { return run(*options); });
+  sub.runs([options, sub] { return run(sub, *options); });
 }
 
 } // namespace tenon

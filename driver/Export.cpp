@@ -80,7 +80,7 @@ private:
     if (console_.json()) {
       llvm::json::OStream json(llvm::outs(), 1);
       json.object([&] {
-        json.attribute("opset", kExportOpset);
+        json.attribute("opset", exported.opset);
         json.attribute("nodes", exported.nodes);
         json.attributeArray("files", [&] {
           for (const std::string &path : paths)
@@ -92,7 +92,7 @@ private:
       llvm::outs() << "wrote";
       for (const std::string &path : paths)
         llvm::outs() << ' ' << path;
-      llvm::outs() << ": " << exported.nodes << " nodes of opset " << kExportOpset << '\n';
+      llvm::outs() << ": " << exported.nodes << " nodes of opset " << exported.opset << '\n';
     }
   }
 
@@ -122,8 +122,10 @@ void declareExport(CommandLine &app) {
   declare(sub, options->model);
   declare(sub, options->passes);
   declare(sub, options->console);
-  sub.runs([options] {
+  sub.runs([options, sub] {
     Console console(options->console);
+    console.warn(sub.givenInVain(sub.idleGroup(kPassGroup, options->stage == "imported",
+                                               "no pass runs before --stage=optimized")));
     return ExportRun(*options, console).run();
   });
 }

@@ -21,7 +21,7 @@ struct InspectOptions {
   PipelineOptions passes;
   CodeOptions code;
   std::string format = "text", output = "-", profile;
-  bool tensorCores = false;
+  bool tensorCores = false, formatGiven = false;
 };
 
 class InspectRun {
@@ -55,6 +55,8 @@ private:
                    " has none; name a GPU, as in --target=cuda:sm_90a");
     if (options_.tensorCores && options_.format == "dot")
       return usage("--tensor-cores: --format is text, json or html, not dot");
+    if (console_.json() && options_.format != "json" && options_.formatGiven)
+      return usage("--json: --format=" + options_.format + " says otherwise; give one of them");
     if (!options_.profile.empty() && !isPage())
       return usage("--profile: the page draws it; add --format=html");
     if (!compiler_.open() || !compiler_.load())
@@ -176,8 +178,10 @@ void declareInspect(CommandLine &app) {
   declare(sub, options->code);
   declare(sub, options->passes);
   declare(sub, options->console);
-  sub.runs([options] {
+  sub.runs([options, sub] {
+    options->formatGiven = sub.given("--format");
     Console console(options->console);
+    console.warn(sub.givenInVain(idleOutputs()));
     return InspectRun(*options, console).run();
   });
 }

@@ -170,7 +170,14 @@ void declareOps(CommandLine &app) {
   sub.flag("--markdown", options->markdown,
            "the reference of operations and ONNX operators, as in docs/ops.md");
   declare(sub, options->console);
-  sub.runs([options] { return run(*options); });
+  sub.runs([options, sub] {
+    const std::string why = "--markdown is the whole reference, in that form alone";
+    if (!Console(options->console)
+             .accepts(sub.givenInVain(
+                 {{"--onnx", options->markdown, why}, {"--json", options->markdown, why}})))
+      return int(Usage);
+    return run(*options);
+  });
 }
 
 } // namespace tenon

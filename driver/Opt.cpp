@@ -55,8 +55,13 @@ bool optimise(const OptOptions &options, Compiler &compiler, int &status) {
   return true;
 }
 
-int run(const OptOptions &options) {
+int run(const CommandLine &sub, const OptOptions &options) {
   Console console(options.console);
+  if (!console.accepts(sub.givenInVain(
+          {{"--elide", options.output != "-", "a file's large literals stand beside it"}})))
+    return Usage;
+  console.warn(sub.givenInVain(
+      {{"-O", true, "the passes are those of --passes; `tenon compile` runs those of a level"}}));
   Compiler compiler(console, options.model, options.passes);
   int status = Done;
   const bool ok = optimise(options, compiler, status);
@@ -80,7 +85,7 @@ void declareOpt(CommandLine &app) {
   declare(sub, options->model);
   declare(sub, options->passes);
   declare(sub, options->console);
-  sub.runs([options] { return run(*options); });
+  sub.runs([options, sub] { return run(sub, *options); });
 }
 
 } // namespace tenon

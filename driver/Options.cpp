@@ -4,12 +4,6 @@
 #include "compiler/OptionForms.h"
 
 namespace tenon {
-namespace {
-
-constexpr const char *kModelGroup = "Model", *kPassGroup = "Passes", *kCodeGroup = "Code",
-                     *kDataGroup = "Data", *kConsoleGroup = "Output";
-
-} // namespace
 
 void declare(CommandLine &app, ConsoleOptions &o) {
   app.flag("-q,--quiet", o.quiet, "print errors and what was asked for only").group(kConsoleGroup);
@@ -162,10 +156,15 @@ void declare(CommandLine &app, CodeOptions &o) {
       .nonNegative()
       .type("BYTES")
       .group(kCodeGroup);
-  app.option("--pool", o.pool, "firmware: memories that the arena is split over, the fastest first")
-      .type("NAME=BYTES")
+  app.option("--pool", o.pool,
+             "firmware: memories that the arena is split over, the fastest first; of a chip's "
+             "memories the name is enough")
+      .type("NAME[=BYTES]")
       .group(kCodeGroup)
-      .check(keyValueForm("sram=262144"));
+      .check([form = keyValueForm("sram=262144 or the name of a chip's memory")](
+                 const std::string &word) {
+        return word.empty() || llvm::StringRef(word).contains('=') ? form(word) : "";
+      });
   app.flag("--self-test{seeded}", o.selfTest,
            "compile: also writes a C file with one set of inputs, the outputs that the "
            "interpreter computes, and a function that compares, to run on the device; "
@@ -174,6 +173,24 @@ void declare(CommandLine &app, CodeOptions &o) {
       .group(kCodeGroup);
   app.flag("--hooks", o.hooks, "compile: calls functions of yours before and after each layer")
       .group(kCodeGroup);
+}
+
+std::vector<IdleOption> idleInterface() {
+  std::vector<IdleOption> options;
+  for (const char *name : {"--prefix", "--self-test", "--hooks"})
+    options.push_back(
+        {name, true, "shapes the files that `tenon compile` and `tenon pack` leave behind"});
+  return options;
+}
+
+IdleOption idleReport() {
+  return {"--report", true, "is printed by `tenon compile`, `run` and `bench`"};
+}
+
+std::vector<IdleOption> idleOutputs() {
+  auto options = idleInterface();
+  options.push_back(idleReport());
+  return options;
 }
 
 void declare(CommandLine &app, DataOptions &o) {
@@ -211,9 +228,9 @@ void declare(CommandLine &app, DataOptions &o) {
       .type("E")
       .showDefault()
       .group(kDataGroup);
-  app.option("--seeds", o.seeds, "seeded inputs beside the data set with --check=groups")
+  app.option("--seeds", o.seeds,
+             "seeded inputs beside the data set (default: 8 with --check=groups, else 0)")
       .type("N")
-      .showDefault()
       .group(kDataGroup);
   app.option("--save", o.save, "writes each output as .npy, and names.json")
       .type("DIR")

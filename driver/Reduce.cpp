@@ -171,6 +171,9 @@ void declareReduce(CommandLine &app) {
   sub.runs([options, sub] {
     options->passesGiven = sub.given("--passes");
     Console console(options->console);
+    if (!console.accepts(sub.givenInVain(
+            {{"--test", options->passesGiven, "--passes says what fails; give one of them"}})))
+      return int(Usage);
     return ReduceRun(*options, console).run();
   });
 }

@@ -12,12 +12,31 @@ struct CommandOptions : RunOptions {
   ConsoleOptions console;
 };
 
-int run(const CommandOptions &options) {
+/// Says which options make no difference; refuses those that contradict others.
+bool accepts(Console &console, const CommandLine &sub, const CommandOptions &options) {
+  const bool interpreter = options.code.target == "interpreter";
+  const bool groups = options.data.check == "groups";
+  const std::string nothing = "nothing is compiled for the interpreter";
+  if (!console.accepts(sub.givenInVain({
+          {"--group-tolerance", !groups,
+           "is for --check=groups, which compares values between groups"},
+          {"--against", !options.data.reference.empty(),
+           "--reference says what is expected; give one of them"},
+          {"--report", interpreter, nothing + "; name another target"},
+      })))
+    return false;
+  console.warn(sub.givenInVain({{"--keep", interpreter, nothing}}));
+  console.warn(sub.givenInVain(interpreter ? sub.idleGroup(kCodeGroup, true, nothing, {"--target"})
+                                           : idleInterface()));
+  console.warn(sub.givenInVain(sub.idleGroup(kPassGroup, interpreter && !groups,
+                                             "the interpreter runs the model as imported")));
+  return true;
+}
+
+int run(const CommandLine &sub, const CommandOptions &options) {
   Console console(options.console);
-  if (options.code.target == "interpreter" && !options.code.report.empty()) {
-    console.error("--report: nothing is compiled for the interpreter; name another target");
+  if (!accepts(console, sub, options))
     return Usage;
-  }
   Runner runner(options, console);
   const bool ok = runner.aim() && runner.load() && runner.run();
   console.report(runner.diagnostics());
@@ -54,7 +73,11 @@ void declareRun(CommandLine &app) {
   declare(sub, options->code);
   declare(sub, options->passes);
   declare(sub, options->console);
-  sub.runs([options] { return run(*options); });
+  sub.runs([options, sub] {
+    if (!sub.given("--seeds") && options->data.check == "groups")
+      options->data.seeds = kGroupSeeds;
+    return run(sub, *options);
+  });
 }
 
 } // namespace tenon

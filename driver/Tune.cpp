@@ -48,10 +48,9 @@ private:
       return runner_.fail(Usage);
     }
     auto target = codeTarget(options_.code, diagnostics);
-    if (!target)
+    if (!target || !canTune(*target, diagnostics))
       return runner_.fail(Usage);
-    if (options_.program.empty() && target->levels.size() == 1 && // the tuner takes one
-        !canRunHere(*target, diagnostics))
+    if (options_.program.empty() && !canRunHere(*target, diagnostics))
       return runner_.fail(Failed);
     target_ = *target;
     Compiler &c = runner_.compiler;
@@ -144,8 +143,16 @@ void declareTune(CommandLine &app) {
   declare(sub, options->code);
   declare(sub, options->passes);
   declare(sub, options->console);
-  sub.runs([options] {
+  sub.runs([options, sub] {
     Console console(options->console);
+    const bool elsewhere = !options->program.empty();
+    if (!console.accepts(sub.givenInVain(
+            {{"--seconds", elsewhere,
+              "give it to the program that --program writes, where it runs"},
+             {"--jobs", elsewhere, "--program compiles nothing here"},
+             {"--data", elsewhere, "the program that --program writes makes inputs of its own"}})))
+      return int(Usage);
+    console.warn(sub.givenInVain(idleOutputs()));
     return Tune(*options, console).run();
   });
 }

@@ -5,8 +5,8 @@
 
 namespace tenon {
 
-/// What is written of the default domain: the first opset with integers of 4 bits and scales of
-/// blocks.
+/// The newest that is written of the default domain: the first opset with integers of 4 bits and
+/// scales of blocks.
 constexpr int kExportOpset = 21;
 
 struct ExportOptions {
@@ -25,13 +25,15 @@ struct ExportedModel {
   /// where there is no such file.
   std::vector<Literal> weights;
   unsigned nodes = 0;
+  int opset = kExportOpset;
 
   static constexpr int64_t kAlignment = 64;
   void writeWeights(llvm::raw_ostream &os) const;
 };
 
-/// The graph of `module`, of any stage, as operators of opset kExportOpset. What has no form there
-/// is reported with its node and the reason; false then. The same module gives the same bytes.
+/// The graph of `module`, of any stage, as operators of opset kExportOpset or, where it quantises
+/// and needs nothing of that, the one before. What has no form there is reported with its node and
+/// the reason; false then. The same module gives the same bytes.
 bool exportModule(Module &module, const ExportOptions &options, ExportedModel &exported,
                   Diagnostics &diagnostics);
 

@@ -38,8 +38,9 @@ bool exportPool(Operation &op, Writer &w) {
   const bool average = op.wordAttr("kind") == "average";
   const Element e = op.result()->type().element();
   Attributes a{{"kernel_shape", op.intsAttr("kernel")}};
+  // What is the default is left out: ONNX Runtime's quantised averages know no dilations.
   for (const char *key : {"strides", "dilations"})
-    if (!op.intsAttr(key).empty())
+    if (llvm::any_of(op.intsAttr(key), [](int64_t n) { return n != 1; }))
       a.push_back({key, op.intsAttr(key)});
   const Ints rounded = op.boolAttr("ceil") ? roundedPads(op) : Ints();
   const Ints &pads = rounded.empty() ? op.intsAttr("pads") : rounded;

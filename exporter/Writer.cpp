@@ -1,6 +1,7 @@
 // Implements the writing of ONNX graphs: names, initializers, extents, the model around them.
 #include "exporter/Writer.h"
 
+#include "exporter/Opset.h"
 #include "ir/Extents.h"
 #include "ir/Names.h"
 #include "ir/ops/Ops.h"
@@ -479,6 +480,8 @@ bool Writer::finish(ExportedModel &exported) {
     exported.weights.push_back(std::make_shared<const Tensor>(t));
   }
   exported.nodes = unsigned(model_.graph().node_size());
+  exported.opset = leastOpset(model_.graph());
+  model_.mutable_opset_import(0)->set_version(exported.opset);
   {
     google::protobuf::io::StringOutputStream stream(&exported.bytes);
     google::protobuf::io::CodedOutputStream out(&stream);
@@ -505,7 +508,7 @@ bool Writer::write(ExportedModel &exported) {
   model_.set_ir_version(10);
   model_.set_producer_name("tenon");
   model_.set_producer_version(TENON_VERSION);
-  model_.add_opset_import()->set_version(kExportOpset);
+  model_.add_opset_import();
   for (auto &[key, value] : module_.facts) {
     onnx::StringStringEntryProto &e = *model_.add_metadata_props();
     e.set_key("tenon." + key);

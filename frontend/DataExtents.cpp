@@ -5,11 +5,12 @@
 //   %known = slice(shape_of %found) + lo      : v, and known as S + lo when compiling
 //
 // so that whoever reads v from here on, reads an extent. Values outside of the bounds count as the
-// bound.
+// bound. A sum over a mask is the extent of what NonZero finds in it.
 #include "frontend/DataExtents.h"
 
 #include "frontend/GraphImporter.h"
 #include "frontend/onnx/Operators.h"
+#include "ir/Equality.h"
 #include "ir/Interval.h"
 #include "ir/Names.h"
 #include "ir/ops/Ops.h"
@@ -114,6 +115,7 @@ private:
     case Op::Constant: return ofConstant(**op->find("value")->get<Literal>());
     case Op::Map: return ofMap(*op, v->index());
     case Op::Reduce: return ofReduce(*op);
+    case Op::Scan: return ofScan(*op);
     case Op::Reshape:
     case Op::Transpose:
     case Op::Slice:
@@ -161,6 +163,16 @@ private:
     return {boundProduct(count, std::min(x.low, 0.0)), boundProduct(count, std::max(x.high, 0.0))};
   }
 
+  Interval ofScan(const Operation &op) {
+    const Operation *combiner = op.region().terminator()->operand(0)->def();
+    if (!combiner || !combiner->is(Op::Add))
+      return {};
+    const Interval x = of(op.operand(0));
+    const double count =
+        double(op.operand(0)->type().dim(unsigned(op.intAttr("axis"))).upper()); // terms at most
+    return {boundProduct(count, std::min(x.low, 0.0)), boundProduct(count, std::max(x.high, 0.0))};
+  }
+
   const ModelImport &state_;
   llvm::DenseMap<Value *, Interval> memo_;
   unsigned depth_ = 0;
@@ -177,8 +189,42 @@ bool isTransparent(const Operation &op) {
   return llvm::all_of(op.region(), [](const Operation &s) {
     return s.isTerminator() ||
            s.isAny(Op::Const, Op::Index, Op::Cast, Op::Add, Op::Sub, Op::Mul, Op::Div, Op::Mod,
-                   Op::Min, Op::Max, Op::Clamp, Op::Relu, Op::Neg);
+                   Op::Min, Op::Max, Op::Clamp, Op::Relu, Op::Neg, Op::Select, Op::Equal,
+                   Op::NotEqual, Op::Less, Op::LessEqual, Op::Greater, Op::GreaterEqual);
   });
+}
+
+/// The mask whose true elements `v` counts: a sum over all of it. Null for anything else.
+Value *countedMask(Value *v) {
+  Operation *sum = v->def();
+  if (!sum || !sum->is(Op::Reduce) || sum->numResults() != 1 || sum->numOperands() != 1 ||
+      v->type().elements() != v->type().context().dim(1) || !isInteger(v->type().element()) ||
+      bitWidth(v->type().element()) < 32 || sum->floatsAttr("init")[0] != 0)
+    return nullptr;
+  const Operation *combiner = sum->region().terminator()->operand(0)->def();
+  if (!combiner || !combiner->is(Op::Add) || combiner->operand(0) != sum->region().argument(0) ||
+      combiner->operand(1) != sum->region().argument(1))
+    return nullptr;
+  bool isCast = false;
+  for (Value *x = sum->operand(0);;) {
+    if (isBool(x->type().element()) && isCast && !(x->def() && x->def()->is(Op::Reshape)))
+      return x;
+    Operation *def = x->def();
+    if (!def || def->numOperands() != 1 || def->numResults() != 1)
+      return nullptr;
+    if (def->is(Op::Map)) {
+      const Operation *end = def->region().terminator(), *body = end->operand(0)->def();
+      const bool casts =
+          body && body->is(Op::Cast) && body->operand(0) == def->region().argument(0);
+      if (!casts || isCast || def->operand(0)->type().shape() != x->type().shape() ||
+          def->intListsAttr("maps")[0] != identityMap(x->type().rank()))
+        return nullptr;
+      isCast = true;
+    } else if (!def->is(Op::Reshape)) {
+      return nullptr;
+    }
+    x = def->operand(0);
+  }
 }
 
 class DataExtents {
@@ -187,19 +233,36 @@ public:
 
   llvm::Optional<Shape> of(Value *v) {
     trace(v, 0);
-    for (Value *source : sources_)
-      if (!pin(source))
-        return llvm::None;
-    if (auto known = knownShape(state_.pinned(v)))
-      return known;
+    const auto open = llvm::find_if(sources_, [&](Value *source) { return !canPin(source); });
+    if (open == sources_.end()) {
+      for (Value *source : sources_)
+        if (!pin(source))
+          return llvm::None;
+      if (auto known = knownShape(state_.pinned(v)))
+        return known;
+    } else if (!canPin(v)) { // of the numbers that have no bounds the first is named
+      refuse(*open);
+      return llvm::None;
+    }
+    if (!canPin(v)) {
+      refuse(v);
+      return llvm::None;
+    }
     return pin(v) ? knownShape(state_.pinned(v)) : llvm::None;
   }
 
-private:
-  static bool isSmall(Value *v) {
-    return v->type().isTensor() && isInteger(v->type().element()) && v->type().hasStaticShape() &&
-           v->type().upperElements() > 0 && v->type().upperElements() <= kMostBounded;
+  /// Whether of() finds bounds.
+  bool isBounded(Value *v) {
+    trace(v, 0);
+    return canPin(v) || llvm::all_of(sources_, [&](Value *source) { return canPin(source); });
   }
+
+private:
+  static bool isShort(Value *v) {
+    return v->type().isTensor() && v->type().hasStaticShape() && v->type().upperElements() > 0 &&
+           v->type().upperElements() <= kMostBounded;
+  }
+  static bool isSmall(Value *v) { return isShort(v) && isInteger(v->type().element()); }
 
   /// Collects what `v` is computed from and has to become known.
   void trace(Value *v, unsigned depth) {
@@ -216,8 +279,10 @@ private:
     }
     const bool bounded = state_.resultRanges.count(v->hint()); // the user says where
     const bool through =
-        op && !bounded && depth < kDeepest && isTransparent(*op) &&
-        llvm::all_of(op->operands(), [](Value *x) { return isSmall(x) || knownTensor(x); });
+        op && !bounded && depth < kDeepest && isTransparent(*op) && !countedMask(v) &&
+        llvm::all_of(op->operands(), [](Value *x) {
+          return isSmall(x) || (isShort(x) && isBool(x->type().element())) || knownTensor(x);
+        });
     if (!through) {
       sources_.push_back(v);
       return;
@@ -226,38 +291,52 @@ private:
       trace(x, depth + 1);
   }
 
-  bool fail(Value *v, const std::string &why) {
-    const std::string name = v->hint().empty() ? "" : " '" + v->hint().str() + "'";
-    n_.error("the result's extents follow from data: the value" + name + " of type " +
-             toString(v->type()) + " " + why +
-             (name.empty() ? "; limit it in the model (Clip, Min, Max)"
-                           : "; say what it is at least and at most with --range " +
-                                 v->hint().str() + "=1..100") +
-             ", or bind the input that it is computed from with --bind NAME=@FILE");
-    return false;
-  }
-
-  /// Makes the numbers in `v` symbols, once.
-  bool pin(Value *v) {
-    if (state_.pinned(v) != v)
-      return true;
+  /// What keeps the numbers in `v` from becoming symbols; empty when nothing does.
+  std::string obstacle(Value *v) {
+    if (state_.pinned(v) != v || countedMask(v))
+      return "";
     if (!isSmall(v))
-      return fail(v, "is no short list of integers");
+      return "is no short list of integers";
     const Interval i = bounds_.of(v);
     const double low = std::ceil(i.low), high = std::floor(i.high);
     const Interval all = Interval::of(v->type().element());
     const bool whole = i.low <= all.low || i.high >= all.high;
     if (std::max(-low, high) > 1e15 || (high - low > kWidestRange && whole))
-      return fail(v, "has no bounds");
+      return "has no bounds";
     if (high - low > kWidestRange || high < low)
-      return fail(v, "lies in " + std::to_string(int64_t(low)) + ".." +
-                         std::to_string(int64_t(high)) + ", which is not a range of up to " +
-                         std::to_string(int64_t(kWidestRange)) + " numbers");
+      return "lies in " + std::to_string(int64_t(low)) + ".." + std::to_string(int64_t(high)) +
+             ", which is not a range of up to " + std::to_string(int64_t(kWidestRange)) +
+             " numbers";
+    return "";
+  }
+  bool canPin(Value *v) { return obstacle(v).empty(); }
+
+  void refuse(Value *v) {
+    const std::string name = v->hint().empty() ? "" : " '" + v->hint().str() + "'";
+    n_.error("the result's extents follow from data: the value" + name + " of type " +
+             toString(v->type()) + " " + obstacle(v) +
+             (name.empty() ? "; limit it in the model (Clip, Min, Max)"
+                           : "; say what it is at least and at most with --range " +
+                                 v->hint().str() + "=1..100") +
+             ", or bind the input that it is computed from with --bind NAME=@FILE");
+  }
+
+  /// Makes the numbers in `v`, which have bounds, symbols, once.
+  bool pin(Value *v) {
+    if (state_.pinned(v) != v)
+      return true;
     const auto uses = v->uses();
     Builder b = behind(v);
-    Value *known =
-        low == high ? b.broadcastTo(b.scalarConstant(v->type().element(), low), v->type().shape())
-                    : counted(b, v, int64_t(low), int64_t(high));
+    Value *known = nullptr;
+    if (Value *mask = countedMask(v)) {
+      known = b.cast(b.reshape(countOf(b, v->def(), mask), v->type().shape()), v->type().element());
+    } else {
+      const Interval i = bounds_.of(v);
+      const double low = std::ceil(i.low), high = std::floor(i.high);
+      known = low == high
+                  ? b.broadcastTo(b.scalarConstant(v->type().element(), low), v->type().shape())
+                  : counted(b, v, int64_t(low), int64_t(high));
+    }
     if (!known)
       return false;
     for (Use *use : uses)
@@ -274,6 +353,25 @@ private:
         next == region.end() ? Builder(region, state_.pending) : Builder(&*next, state_.pending);
     b.location = def ? def->loc() : n_.b.location;
     return b;
+  }
+
+  /// How many elements of `mask` are true, [1]: the extent of what NonZero selects by it, so that
+  /// whatever is selected fits what was counted.
+  Value *countOf(Builder &b, Operation *sum, Value *mask) {
+    Value *places = nullptr;
+    for (Operation &op : *sum->parent()) {
+      if (&op == sum)
+        break;
+      if (op.is(Op::NonZero) && sameNumbers(op.operand(0), mask))
+        places = op.result();
+    }
+    if (!places) {
+      const Dim symbol = state_.bornSymbol(b.context(), sanitizeName(n_.id + "_count"), 0,
+                                           mask->type().upperElements());
+      places = b.value(Op::NonZero, {mask}, {{"symbol", symbol.symbol().str()}});
+    }
+    Value *shape = places ? b.value(Op::ShapeOf, {places}) : nullptr;
+    return shape ? sliceAlong(b, shape, 0, b.context().dim(1), b.context().dim(1), 1) : nullptr;
   }
 
   Value *counted(Builder &b, Value *v, int64_t low, int64_t high) {
@@ -293,7 +391,7 @@ private:
                  : nullptr;
       const std::string base =
           sanitizeName(v->hint().empty() ? n_.id + "_extent" : v->hint().str());
-      const Dim symbol = state_.newSymbol(c, base, 0, high - low);
+      const Dim symbol = state_.bornSymbol(c, base, 0, high - low);
       Value *found =
           below ? b.value(Op::NonZero, {below}, {{"symbol", symbol.symbol().str()}}) : nullptr;
       Value *shape = found ? b.value(Op::ShapeOf, {found}) : nullptr;
@@ -321,5 +419,6 @@ private:
 } // namespace
 
 llvm::Optional<Shape> dataExtents(const Node &n, Value *v) { return DataExtents(n).of(v); }
+bool hasBounds(const Node &n, Value *v) { return DataExtents(n).isBounded(v); }
 
 } // namespace tenon::frontend

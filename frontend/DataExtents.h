@@ -11,4 +11,7 @@ namespace tenon::frontend {
 /// None after an error.
 llvm::Optional<Shape> dataExtents(const Node &n, Value *v);
 
+/// Whether dataExtents knows, or finds bounds of, the list of integers `v`.
+bool hasBounds(const Node &n, Value *v);
+
 } // namespace tenon::frontend

@@ -12,6 +12,7 @@
 
 #include "frontend/Extents.h"
 #include "frontend/LastRow.h"
+#include "frontend/PositionTables.h"
 #include "frontend/Signature.h"
 #include "frontend/onnx/Operators.h"
 #include "ir/BornExtents.h"
@@ -258,6 +259,13 @@ private:
            t.element != Element::String && t.container == Container::None;
   }
 
+  /// Keys and values of an encoder's results, which no run of a decoder changes.
+  static bool saysCross(llvm::StringRef name) {
+    return llvm::any_of(wordsOf(name), [](llvm::StringRef w) {
+      return isAny(w, {"cross", "crossattention", "encoder"});
+    });
+  }
+
   bool findPairs() {
     llvm::StringSet<> taken;
     for (const ImportState &s : options_.states)
@@ -265,6 +273,11 @@ private:
     for (const DeclaredTensor &past : inputs_) {
       if (!isCacheLike(past) || isState(past.name))
         continue;
+      if (saysCross(past.name)) {
+        if (past.shape.size() >= 4)
+          found_.given.push_back(past.name);
+        continue;
+      }
       const Words name = cacheName(past.name);
       std::vector<const DeclaredTensor *> matches;
       for (const DeclaredTensor &present : outputs_)
@@ -636,6 +649,7 @@ std::vector<DecoderEntry> decoderEntries(const ImportOptions &options, Module &m
       continue;
     DecoderEntry entry{"rows" + std::to_string(rows), options};
     ImportOptions &own = entry.options;
+    own.entry = entry.name;
     const auto bound = [&](const std::string &name, Dim symbol, int64_t upper) {
       own.ranges.erase(name);
       own.ranges.erase(symbol.symbol().str());
@@ -650,9 +664,7 @@ std::vector<DecoderEntry> decoderEntries(const ImportOptions &options, Module &m
     } else {
       bound(decoder.count, count, rows);
     }
-    // The caches have room for the longest length and the most tokens of a run: in all entries for
-    // as many rows.
-    bound(decoder.length, length, length.upper() + count.upper() - rows);
+    bound(decoder.length, length, length.upper());
     entries.push_back(std::move(entry));
   }
   return entries;
@@ -720,7 +732,11 @@ bool finishDecoder(ModelImport &state, Graph &graph) {
   const Type t = logits->type();
   if (!checkInputs(state, graph, tokens))
     return false;
-  const Dim count = tokens->type().dim(1);
+  // defineFollowing has found that there is such an axis.
+  const Dim count = tokens->type().dim(1),
+            length = past->type().dim(*cache.axisOf(past->type().rank()));
+  if (!checkPositionTables(state, graph, length, count))
+    return false;
   const bool rowForEach = t.rank() == 3 && t.dim(1) == count;
   if (t.rank() != 3 || !t.dim(0).isConstant(1) || !t.dim(2).isConstant() ||
       !(rowForEach || t.dim(1).isConstant(1))) {
@@ -737,8 +753,7 @@ bool finishDecoder(ModelImport &state, Graph &graph) {
   DecoderPorts ports;
   ports.tokens = decoder.tokens;
   ports.logits = decoder.logits;
-  // defineFollowing has found that there is such an axis.
-  ports.length = past->type().dim(*cache.axisOf(past->type().rank())).symbol().str();
+  ports.length = length.symbol().str();
   ports.count = count.isSymbol() ? count.symbol().str() : "";
   ports.capacity = decoder.request.capacity;
   ports.lastLogits = !rowForEach || decoder.request.lastLogits;

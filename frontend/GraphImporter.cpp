@@ -2,10 +2,12 @@
 // of model-local functions.
 #include "frontend/GraphImporter.h"
 
+#include "frontend/PositionTables.h"
 #include "frontend/onnx/Attributes.h"
 #include "frontend/onnx/Operators.h"
 #include "frontend/onnx/Table.h"
 #include "ir/BornExtents.h"
+#include "ir/Entries.h"
 
 #include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/ADT/StringSet.h"
@@ -83,12 +85,13 @@ std::vector<std::string> ModelImport::inputsOf(Value *v) const {
   return found;
 }
 
-Dim ModelImport::newSymbol(Context &context, llvm::StringRef base, int64_t lower, int64_t upper) {
+Dim ModelImport::newSymbol(Context &context, llvm::StringRef base, int64_t lower, int64_t upper,
+                           llvm::StringRef entry) {
   const std::string stem = base.empty() ? "dim" : base.str();
   std::string name = stem;
   for (int suffix = 2; !symbolNames_.insert(name).second; ++suffix)
     name = stem + "_" + std::to_string(suffix);
-  symbols.push_back(context.symbol(name, lower, upper));
+  symbols.push_back(context.symbol(entry.empty() ? name : entrySymbol(name, entry), lower, upper));
   return symbols.back();
 }
 
@@ -340,7 +343,11 @@ bool GraphImporter::importNode(const onnx::NodeProto &node, llvm::StringRef id) 
       state.names.push_back({name, item->tensor()});
   }
   state.flush(id, op);
-  return !state.failed();
+  if (!state.failed())
+    return true;
+  if (std::string cut = cutBelowCapacity(state.options, inputs); !cut.empty())
+    state.note(std::move(cut));
+  return false;
 }
 
 bool GraphImporter::importFunction(Node &n, const onnx::FunctionProto &function) {

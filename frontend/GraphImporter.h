@@ -74,7 +74,12 @@ struct ModelImport {
   /// Some node of the graph, of its subgraphs or of functions that they call draws random numbers.
   bool drawsRandom(const onnx::GraphProto &graph);
   /// A symbol of its own, named after the identifier `base`.
-  Dim newSymbol(Context &context, llvm::StringRef base, int64_t lower, int64_t upper);
+  Dim newSymbol(Context &context, llvm::StringRef base, int64_t lower, int64_t upper,
+                llvm::StringRef entry = "");
+  /// The same where data decide the extent: an entry's has bounds of its own.
+  Dim bornSymbol(Context &context, llvm::StringRef base, int64_t lower, int64_t upper) {
+    return newSymbol(context, base, lower, upper, options.entry);
+  }
 
   /// What builders report to while a node is imported.
   Diagnostics pending;

@@ -67,6 +67,7 @@ struct DecoderInterface {
   std::string tokens, logits;      // an input and an output
   std::string length, count;       // dimensions T and S; no name where S is a number
   std::vector<ImportState> caches; // in the order of their inputs
+  std::vector<std::string> given;  // inputs: an encoder's keys and values, the same in all runs
   std::vector<std::pair<std::string, Following>> following; // inputs, in order
   std::vector<std::pair<std::string, int64_t>> bound; // other dimensions that were given values
   DecoderRequest request;
@@ -96,6 +97,8 @@ struct ImportOptions {
   std::vector<ImportState> states;
   /// What OnnxModel::readDecoder() found.
   llvm::Optional<DecoderInterface> decoder;
+  /// Which of the decoder's entries (ir/Entries.h) is imported; none for its first graph.
+  std::string entry;
   /// User operators by "domain::Type".
   std::map<std::string, UserOperator> userOperators;
 };

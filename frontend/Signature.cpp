@@ -5,6 +5,7 @@
 #include "frontend/Extents.h"
 #include "ir/Entries.h"
 #include "ir/Names.h"
+#include "ir/SumBounds.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -149,6 +150,24 @@ private:
     auto made = made_.find(name);
     if (made != made_.end())
       return made->second;
+    const Dim d = resolveAnew(name);
+    boundLength(name);
+    return d;
+  }
+
+  /// A decoder's caches have room for what a run appends, or the run is refused. To be said as soon
+  /// as both extents are there, before there are expressions over them.
+  void boundLength(const std::string &name) {
+    const auto &decoder = state_.options.decoder;
+    if (!decoder || (name != decoder->length && name != decoder->count))
+      return;
+    const auto length = made_.find(decoder->length), count = made_.find(decoder->count);
+    if (length != made_.end() && count != made_.end() && length->second.isSymbol() &&
+        count->second.isSymbol() && length->second != count->second)
+      boundSum(length->second, count->second, decoder->request.capacity);
+  }
+
+  Dim resolveAnew(const std::string &name) {
     auto value = bound_.find(key(name, bound_));
     if (value != bound_.end()) {
       used.insert(value->first);
@@ -332,9 +351,11 @@ private:
     for (const std::string &extent : shape) {
       const auto value = asNumber(extent);
       const Dim d = value ? context_.dim(*value) : symbols_.get(extent);
-      if (value && (*value < 0 || *value > kElementLimit))
+      // Digits that make no number are no name, but a number that is too large.
+      const bool digits = !extent.empty() && llvm::all_of(extent, llvm::isDigit);
+      if (value ? *value < 0 || *value > kElementLimit : digits)
         state_.error("input " + quoted(in.name) + " cannot have extent " + extent);
-      if (!d && asked_.insert(extent).second)
+      if (!d && !digits && asked_.insert(extent).second)
         open_.push_back(extent);
       type.shape.push_back(d ? d : context_.dim(1));
     }

@@ -25,6 +25,16 @@ const char *optimisedFile(const std::map<std::string, std::vector<std::string>> 
                : nullptr;
 }
 
+/// What to do where operators are missing that run a decoder until its text is done.
+const char *generation(const std::map<std::string, std::vector<std::string>> &missing) {
+  for (const char *op : {"BeamSearch", "GreedySearch", "Sampling", "WhisperBeamSearch"})
+    if (missing.count(std::string("com.microsoft.") + op))
+      return "an operator that generates runs the graph in its attribute decoder: save that graph "
+             "as a model of its own and compile it with --decoder=MAX, whose program draws tokens "
+             "one by one (docs/language-models.md)";
+  return nullptr;
+}
+
 class SupportCheck {
 public:
   explicit SupportCheck(ModelImport &state) : state_(state) {}
@@ -51,7 +61,9 @@ public:
         note += " and " + std::to_string(nodes.size() - 8) + " more";
       d.notes.push_back(note);
     }
-    if (const char *remedy = optimisedFile(missing_))
+    if (const char *remedy = generation(missing_))
+      d.notes.push_back(remedy);
+    else if (const char *remedy = optimisedFile(missing_))
       d.notes.push_back(remedy);
     d.notes.push_back("`tenon ops` lists what is supported; an operator of your own is declared "
                       "with --op FILE.tn");

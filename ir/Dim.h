@@ -19,7 +19,7 @@ enum class DimKind : uint8_t { Constant, Symbol, Add, Mul, FloorDiv, Min, Max };
 
 struct DimNode {
   DimKind kind;
-  int64_t value = 0;            // Constant
+  int64_t value = 0;            // Constant; of a sum 1: it has bounds of its own (ir/SumBounds.h)
   llvm::StringRef symbol;       // Symbol
   int64_t lower = 0, upper = 0; // inclusive bounds of every value the node can take
   const DimNode *lhs = nullptr, *rhs = nullptr;

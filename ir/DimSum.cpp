@@ -2,11 +2,13 @@
 #include "ir/DimSum.h"
 
 #include "ir/Context.h"
+#include "ir/SumBounds.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 namespace tenon {
 
@@ -65,6 +67,13 @@ DimBounds quotientBounds(DimBounds a, DimBounds b) {
   return r;
 }
 
+/// Whether a sum has at most so many addends; looks at no more of it than says so.
+bool hasAtMost(const DimNode &n, size_t &left) {
+  if (n.kind == DimKind::Add)
+    return hasAtMost(*n.rhs, left) && hasAtMost(*n.lhs, left);
+  return left-- > 0;
+}
+
 size_t addends(const DimNode &n) {
   return n.kind == DimKind::Add ? addends(*n.lhs) + addends(*n.rhs) : 1;
 }
@@ -110,10 +119,14 @@ Dim dimNode(DimKind kind, Dim a, Dim b) {
   case DimKind::Max: r = {std::max(x.lower, y.lower), std::max(x.upper, y.upper)}; break;
   case DimKind::Add: {
     r = x + y;
-    DimSum sum(a);
-    sum.add(b, 1);
-    if (sum.size() <= kMostBounded)
-      r = r.meet(sum.bounds());
+    // Each prefix of a long sum is a node of its own, so most of them must cost little.
+    size_t left = kMostBounded + 1; // one of them may be a constant
+    if (hasAtMost(*b.node(), left) && hasAtMost(*a.node(), left)) {
+      DimSum sum(a);
+      sum.add(b, 1);
+      if (sum.size() <= kMostBounded)
+        r = r.meet(sum.bounds());
+    }
     break;
   }
   case DimKind::Constant:
@@ -211,10 +224,35 @@ llvm::SmallVector<DimSum::Term, 8> DimSum::terms() const {
 // Bounds
 //===----------------------------------------------------------------------===//
 
+/// From the bounds of each term: those that two symbols together have (ir/SumBounds.h). Of
+/// k · a + l · b with signs that are alike, m · (a + b) with m = min(|k|, |l|) is in both.
+DimBounds DimSum::boundsTogether(DimBounds apart) const {
+  DimBounds r = apart;
+  for (auto a = terms_.begin(); a != terms_.end(); ++a) {
+    if (a->first->kind != DimKind::Symbol || !isSafe(a->second))
+      continue;
+    for (auto b = std::next(a); b != terms_.end(); ++b) {
+      if (b->first->kind != DimKind::Symbol || !isSafe(b->second) ||
+          (a->second > 0) != (b->second > 0))
+        continue;
+      const int64_t less = saturatingAdd(a->first->upper, b->first->upper) -
+                           upperOfSum(Dim(a->first), Dim(b->first));
+      const int64_t m = saturatingMul(std::min(std::abs(a->second), std::abs(b->second)), less);
+      if (a->second > 0 && isSafe(apart.upper) && isSafe(m))
+        r.upper = std::min(r.upper, apart.upper - m);
+      else if (a->second < 0 && isSafe(apart.lower) && isSafe(m))
+        r.lower = std::max(r.lower, apart.lower + m);
+    }
+  }
+  return r;
+}
+
 DimBounds DimSum::boundsWithin(unsigned depth, unsigned extremes) const {
   DimBounds r{constant, constant};
   for (auto &[product, coefficient] : terms_)
     r = r + DimBounds{product->lower, product->upper} * coefficient;
+  if (size() >= 2 && size() <= kMostBounded)
+    r = r.meet(boundsTogether(r));
   if (size() < 2 || size() > kMostBounded || r.isExact())
     return r;
   if (DimBounds corners{}; boundsAtCorners(corners))
@@ -243,9 +281,14 @@ DimBounds DimSum::boundsWithin(unsigned depth, unsigned extremes) const {
 DimBounds DimSum::boundsWithout(const DimNode *atom, int64_t coefficient, unsigned depth,
                                 unsigned extremes) const {
   const DimBounds all{INT64_MIN, INT64_MAX};
+  const bool isExtreme = atom->kind == DimKind::Min || atom->kind == DimKind::Max;
+  const bool isQuotient = atom->kind == DimKind::FloorDiv && atom->rhs->kind == DimKind::Constant &&
+                          atom->rhs->value > 0 && isSafe(atom->rhs->value);
+  if (!isExtreme && !isQuotient)
+    return all;
   DimSum rest = *this;
   rest.remove(atom);
-  if (atom->kind == DimKind::Min || atom->kind == DimKind::Max) {
+  if (isExtreme) {
     // k · max(a, b) + r = max(k · a + r, k · b + r), for k < 0 min
     DimSum left = rest, right = rest;
     left.add(Dim(atom->lhs), coefficient);
@@ -255,9 +298,6 @@ DimBounds DimSum::boundsWithout(const DimNode *atom, int64_t coefficient, unsign
       return {std::max(a.lower, b.lower), std::max(a.upper, b.upper)};
     return {std::min(a.lower, b.lower), std::min(a.upper, b.upper)};
   }
-  if (atom->kind != DimKind::FloorDiv || atom->rhs->kind != DimKind::Constant ||
-      atom->rhs->value <= 0 || !isSafe(atom->rhs->value))
-    return all;
   // c · (k · ⌊x / c⌋ + r) = k · (x − m) + c · r with m = 0 … c − 1
   const int64_t c = atom->rhs->value;
   DimSum scaled;

@@ -80,6 +80,7 @@ private:
 
   /// Taking apart quotients within each other and extremes, so many of them at most.
   DimBounds boundsWithin(unsigned depth, unsigned extremes) const;
+  DimBounds boundsTogether(DimBounds apart) const;
   DimBounds boundsWithout(const DimNode *atom, int64_t coefficient, unsigned depth,
                           unsigned extremes) const;
   bool boundsAtCorners(DimBounds &b) const;

@@ -29,8 +29,16 @@ Graph &addCopy(Module &module, const Graph &from) {
 
 bool isEntry(const Graph &graph) { return graph.name != graph.module().graph().name; }
 
+/// Whether a symbol is called after an entry of the module.
+static bool isNamedAfterEntry(const Module &module, Dim symbol) {
+  const llvm::StringRef name = symbol.symbol(), first = firstSymbol(name);
+  return first != name && llvm::any_of(module.graphs, [&](const std::unique_ptr<Graph> &g) {
+           return isEntry(*g) && name.substr(first.size() + 1) == g->name;
+         });
+}
+
 void dropEntries(Module &module) {
-  llvm::erase_if(module.symbols, [&](Dim d) { return isOfEntry(module, d); });
+  llvm::erase_if(module.symbols, [&](Dim d) { return isNamedAfterEntry(module, d); });
   module.graphs.resize(1);
 }
 
@@ -47,10 +55,9 @@ llvm::StringRef firstSymbol(llvm::StringRef symbol) {
 }
 
 bool isOfEntry(const Module &module, Dim symbol) {
-  const llvm::StringRef name = symbol.symbol(), first = firstSymbol(name);
-  return first != name && llvm::any_of(module.graphs, [&](const std::unique_ptr<Graph> &g) {
-           return isEntry(*g) && name.substr(first.size() + 1) == g->name;
-         });
+  const llvm::StringRef first = firstSymbol(symbol.symbol());
+  return isNamedAfterEntry(module, symbol) &&
+         llvm::any_of(module.symbols, [&](Dim d) { return d.symbol() == first; });
 }
 
 Dim tokensOf(const Graph &graph) {

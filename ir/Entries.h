@@ -26,7 +26,7 @@ void dropEntries(Module &module);
 std::string entrySymbol(llvm::StringRef symbol, llvm::StringRef entry);
 /// What a symbol that is called like an entry's stands for; any other for itself.
 llvm::StringRef firstSymbol(llvm::StringRef symbol);
-/// Whether a symbol of the module is an entry's own.
+/// Whether a symbol of the module is an entry's own and stands for one of the first graph.
 bool isOfEntry(const Module &module, Dim symbol);
 
 /// The tokens of a run that a graph of a decoder takes.

@@ -3,6 +3,7 @@
 #include "ir/Interpreter.h"
 
 #include "ir/DimSum.h"
+#include "ir/SumBounds.h"
 
 #include "ir/ops/Ops.h"
 
@@ -316,6 +317,15 @@ bool bindInputs(Graph &graph, llvm::ArrayRef<Tensor> inputs, SymbolValues &symbo
       reject(i, "dimension " + std::to_string(d) + ": expected extent " + extent + ", found " +
                     std::to_string(inputs[i].shape()[d]));
     }
+  }
+  for (const SumBound &s : sumsOf(graph.module().symbols)) {
+    const auto a = symbols.find(s.first.symbol().str()), b = symbols.find(s.second.symbol().str());
+    if (!fits || a == symbols.end() || b == symbols.end() || a->second + b->second <= s.upper)
+      continue;
+    diagnostics.error("expected " + text(s.first) + " + " + text(s.second) +
+                      " <= " + std::to_string(s.upper) + ", found " + std::to_string(a->second) +
+                      " + " + std::to_string(b->second));
+    fits = false;
   }
   return fits;
 }

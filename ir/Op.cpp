@@ -87,6 +87,7 @@ std::vector<OpFamily> opFamilies() {
       {"Movement", "ir/ops/movement.cpp", movementOps()},
       {"Contractions", "ir/ops/contract.cpp", contractOps()},
       {"Attention", "ir/ops/attention.cpp", attentionOps()},
+      {"Recurrent layers", "ir/ops/recurrent.cpp", recurrentOps()},
       {"Windows", "ir/ops/window.cpp", windowOps()},
       {"Shapes and data-dependent extents", "ir/ops/shape.cpp", shapeOps()},
       {"Text", "ir/ops/text.cpp", textOps()},

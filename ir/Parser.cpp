@@ -4,6 +4,7 @@
 // bounded, sizes are checked before memory is taken.
 #include "ir/Builder.h"
 #include "ir/Suggestion.h"
+#include "ir/SumBounds.h"
 #include "ir/Text.h"
 #include "ir/Verifier.h"
 #include "ir/text/AttributeParser.h"
@@ -28,6 +29,7 @@ public:
     while (!accept("}")) {
       const bool parsed = accept("fact")     ? fact(*m)
                           : accept("symbol") ? symbol(*m)
+                          : accept("sum")    ? sum(*m)
                           : accept("graph")  ? graph(*m)
                                              : unknownPart();
       if (!parsed)
@@ -68,8 +70,8 @@ private:
   bool unknownPart() {
     const size_t start = mark();
     const llvm::StringRef found = wordCharacters();
-    return failAt(start, "expected fact, symbol, graph or '}'" + foundWord(found) +
-                             didYouMean(found, {"fact", "symbol", "graph"}));
+    return failAt(start, "expected fact, symbol, sum, graph or '}'" + foundWord(found) +
+                             didYouMean(found, {"fact", "symbol", "sum", "graph"}));
   }
 
   bool stage(Stage &out) {
@@ -114,6 +116,35 @@ private:
     m.symbols.push_back(declared);
     symbolPlaces_.try_emplace(name, start);
     return true;
+  }
+
+  /// What two symbols are together, at most.
+  bool sum(Module &m) {
+    SumBound bound;
+    const size_t start = mark();
+    if (!declaredSymbol(m, bound.first) || !expect("+") || !declaredSymbol(m, bound.second) ||
+        !expect("<=") || !integer(bound.upper))
+      return false;
+    if (!m.graphs.empty())
+      return failAt(start, "expected sums of symbols before graphs");
+    if (bound.first == bound.second)
+      return failAt(start, "expected two symbols");
+    const int64_t lower = bound.first.lower() + bound.second.lower();
+    if (bound.upper < lower)
+      return failAt(start, "expected a sum of at least " + std::to_string(lower) + ", found " +
+                               std::to_string(bound.upper));
+    boundSum(bound.first, bound.second, bound.upper);
+    return true;
+  }
+
+  bool declaredSymbol(const Module &m, Dim &out) {
+    std::string name;
+    const size_t start = mark();
+    if (!word(name))
+      return false;
+    out = context_.symbol(name);
+    return llvm::is_contained(m.symbols, out) ||
+           failAt(start, "expected a symbol that is declared above, found '" + name + "'");
   }
 
   bool valueName(std::string &out) {

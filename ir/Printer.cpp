@@ -1,5 +1,6 @@
 // Implements printing of the textual form. Grammar: docs/ir.md.
 #include "ir/Names.h"
+#include "ir/SumBounds.h"
 #include "ir/Text.h"
 
 #include "llvm/Support/raw_ostream.h"
@@ -62,6 +63,8 @@ public:
     }
     for (Dim s : m.symbols)
       os_ << "  symbol " << s.symbol() << " = " << s.lower() << ".." << s.upper() << '\n';
+    for (const SumBound &s : sumsOf(m.symbols))
+      os_ << "  sum " << s.first << " + " << s.second << " <= " << s.upper << '\n';
     for (auto &g : m.graphs)
       graph(*g);
     os_ << "}\n";
@@ -237,13 +240,9 @@ private:
         element(t, i);
       }
     } else if (options_.data) {
-      // Offsets are multiples of 64, so that a side file can be mapped.
-      std::string &data = *options_.data;
-      data.resize((data.size() + 63) / 64 * 64);
       os_ << "data<";
       type();
-      os_ << ": " << data.size();
-      data.append(reinterpret_cast<const char *>(t.bytes().data()), t.bytes().size());
+      os_ << ": " << placeOf(t.bytes());
     } else {
       os_ << "elided<";
       type();
@@ -281,7 +280,21 @@ private:
       os_ << t.intAt(i);
   }
 
+  /// Where the side file has bytes. Several graphs (entries, levels) often refer to the same ones.
+  size_t placeOf(llvm::ArrayRef<uint8_t> bytes) {
+    std::string &data = *options_.data;
+    const auto [known, isNew] = places_.insert({{bytes.data(), bytes.size()}, 0});
+    if (isNew) {
+      // Offsets are multiples of 64, so that a side file can be mapped.
+      data.resize((data.size() + 63) / 64 * 64);
+      known->second = data.size();
+      data.append(reinterpret_cast<const char *>(bytes.data()), bytes.size());
+    }
+    return known->second;
+  }
+
   llvm::raw_ostream &os_;
+  std::map<std::pair<const uint8_t *, size_t>, size_t> places_; // looked up only
   const PrintOptions &options_;
   const ValueNames *names_ = nullptr;
 };

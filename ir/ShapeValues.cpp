@@ -4,7 +4,7 @@
 // operation on constants is evaluated by the interpreter; where extents are symbolic, movement ops
 // are run on tensors of element numbers to see what goes where, and bodies on extents themselves.
 // Nothing is rewritten. Work is bounded: small tensors, limited depth, each value visited once.
-#include "ir/Builder.h"
+#include "ir/ShapeValues.h"
 #include "ir/Extents.h"
 #include "ir/Interpreter.h"
 #include "ir/Scalar.h"
@@ -45,6 +45,9 @@ public:
     memo_[v] = k;
     return k;
   }
+
+  /// Takes the one element of `v` to be `is`.
+  void assume(Value *v, Dim is) { memo_[v] = Known{llvm::None, {is}}; }
 
   /// Elements as extents; None for constants that are not integral.
   llvm::Optional<llvm::SmallVector<Dim, 6>> dims(const Known &k) {
@@ -306,12 +309,13 @@ MaybeDim ValueInference::compare(Op kind, Dim a, Dim b) {
       return context_.dim(yes ? 1 : 0);
     return llvm::None;
   };
-  const bool same = a == b, apart = a.upper() < b.lower() || b.upper() < a.lower();
+  const Dim more = b - a; // n - 1 is less than n whatever n is
+  const bool same = a == b, apart = more.lower() > 0 || more.upper() < 0;
   switch (kind) {
   case Op::Equal: return decided(same, apart);
   case Op::NotEqual: return decided(apart, same);
-  case Op::Less: return decided(a.upper() < b.lower(), same || a.lower() >= b.upper());
-  case Op::LessEqual: return decided(same || a.upper() <= b.lower(), a.lower() > b.upper());
+  case Op::Less: return decided(more.lower() > 0, more.upper() <= 0);
+  case Op::LessEqual: return decided(more.lower() >= 0, more.upper() < 0);
   case Op::Greater: return compare(Op::Less, b, a);
   case Op::GreaterEqual: return compare(Op::LessEqual, b, a);
   default: return llvm::None;
@@ -339,6 +343,9 @@ MaybeDim ValueInference::scalar(Operation &op, llvm::ArrayRef<Dim> x,
       return floorDiv(x[0], x[1]);
     if (isInteger(element) && x[0].upper() <= 0 && x[1].lower() > 0)
       return ceilDiv(x[0], x[1]);
+    // Of floats, where nothing is left over: exporters write ceil(height / 2) by them.
+    if (isFloat(element) && x[1].lower() > 0 && mod(x[0], x[1]).isConstant(0))
+      return floorDiv(x[0], x[1]);
     break;
   case Op::Mod:
     if (x[1].lower() > 0)
@@ -398,14 +405,19 @@ MaybeDim ValueInference::scalar(Operation &op, llvm::ArrayRef<Dim> x,
 
 } // namespace
 
-llvm::Optional<llvm::SmallVector<Dim, 6>> inferValue(Value *v) {
+llvm::Optional<llvm::SmallVector<Dim, 6>>
+inferValueAssuming(Value *v, llvm::ArrayRef<std::pair<Value *, Dim>> assumed) {
   if (!v || !v->type().isTensor())
     return llvm::None;
   ValueInference inference(v->type().context());
+  for (auto [value, is] : assumed)
+    inference.assume(value, is);
   MaybeKnown k = inference.known(v);
   if (!k)
     return llvm::None;
   return inference.dims(*k);
 }
+
+llvm::Optional<llvm::SmallVector<Dim, 6>> inferValue(Value *v) { return inferValueAssuming(v, {}); }
 
 } // namespace tenon

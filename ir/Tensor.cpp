@@ -254,24 +254,66 @@ void storeDouble(Element e, uint8_t *bytes, int64_t i, double v) {
 /// whose exponent lacks the difference of the biases.
 double widenHalf(uint16_t half) {
   const uint32_t magnitude = half & 0x7fffu;
-  if (magnitude > 0x7c00)
-    return decodeFloat(Element::F16, half);
-  const float scaled = llvm::BitsToFloat(magnitude << 13) * 0x1p112f;
-  const float f = magnitude == 0x7c00 ? std::numeric_limits<float>::infinity() : scaled;
-  return half & 0x8000u ? -double(f) : double(f);
+  const uint32_t finite = llvm::FloatToBits(llvm::BitsToFloat(magnitude << 13) * 0x1p112f),
+                 special = magnitude > 0x7c00 ? 0x7fc00000u : 0x7f800000u;
+  return double(
+      llvm::BitsToFloat((magnitude >= 0x7c00 ? special : finite) | uint32_t(half & 0x8000u) << 16));
 }
 
-/// Of bf16: the upper half of a float.
+/// Of bf16: the upper half of a float; a NaN is the one that decodeFloat makes.
 double widenBrain(uint16_t brain) {
-  return (brain & 0x7fffu) > 0x7f80 ? decodeFloat(Element::BF16, brain)
-                                    : double(llvm::BitsToFloat(uint32_t(brain) << 16));
+  const uint32_t magnitude = brain & 0x7fffu;
+  return double(
+      llvm::BitsToFloat(((magnitude > 0x7f80 ? 0x7fc0u : magnitude) | (brain & 0x8000u)) << 16));
 }
 
+/// In blocks of a number that compilers know.
 template <double (*Widen)(uint16_t)>
 void widenHalves(const uint8_t *bytes, int64_t begin, int64_t count, double *out) {
+  constexpr int64_t kBlock = 16;
   const auto *in = reinterpret_cast<const uint16_t *>(bytes) + begin;
-  for (int64_t i = 0; i < count; ++i)
+  int64_t i = 0;
+  for (; i + kBlock <= count; i += kBlock) {
+    uint16_t from[kBlock];
+    double to[kBlock];
+    std::memcpy(from, in + i, sizeof(from));
+    for (int64_t j = 0; j < kBlock; ++j)
+      to[j] = Widen(from[j]);
+    std::memcpy(out + i, to, sizeof(to));
+  }
+  for (; i < count; ++i)
     out[i] = Widen(in[i]);
+}
+
+/// Types of at most 8 bits: the value of each code, looked up.
+void widenCodes(Element e, const uint8_t *bytes, int64_t begin, int64_t count, double *out) {
+  const unsigned width = bitWidth(e);
+  double values[256];
+  for (unsigned code = 0; code < 1u << width; ++code) {
+    const auto byte = uint8_t(code);
+    values[code] = loadDouble(e, &byte, 0);
+  }
+  if (width == 8) {
+    for (int64_t i = 0; i < count; ++i)
+      out[i] = values[bytes[begin + i]];
+    return;
+  }
+  for (int64_t i = 0; i < count; ++i)
+    out[i] = values[loadBits(bytes, width, begin + i)];
+}
+
+/// To f16, as encodeFloat has it: numbers that are normal there by dropping bits of the mantissa,
+/// half to even, where a carry runs into the exponent and, beyond the largest, to infinity.
+uint16_t narrowHalf(double v) {
+  const uint64_t bits = llvm::DoubleToBits(v), magnitude = bits & ~(uint64_t(1) << 63);
+  constexpr uint64_t kLeast = uint64_t(1009) << 52, kBeyond = uint64_t(1039) << 52; // 2^-14, 2^16
+  if (magnitude < kLeast || magnitude >= kBeyond)
+    return uint16_t(encodeFloat(Element::F16, v));
+  constexpr unsigned kDropped = 42;
+  const uint64_t x = magnitude - (uint64_t(1008) << 52);
+  const uint64_t rounded =
+      (x + (uint64_t(1) << (kDropped - 1)) - 1 + (x >> kDropped & 1)) >> kDropped;
+  return uint16_t(rounded | (bits >> 48 & 0x8000));
 }
 
 template <class T, class Out>
@@ -396,6 +438,9 @@ void Tensor::toDoubles(int64_t begin, int64_t count, double *out) const {
   case Element::I64: return widen<int64_t>(b, begin, count, out);
   default: break;
   }
+  constexpr int64_t kPaysForTable = 512;
+  if (bitWidth(element_) <= 8 && count >= kPaysForTable)
+    return widenCodes(element_, b, begin, count, out);
   for (int64_t i = 0; i < count; ++i)
     out[i] = loadDouble(element_, b, begin + i);
 }
@@ -406,6 +451,12 @@ void Tensor::fromDoubles(int64_t begin, int64_t count, const double *in) {
     float *out = reinterpret_cast<float *>(b) + begin;
     for (int64_t i = 0; i < count; ++i)
       out[i] = float(in[i]);
+    return;
+  }
+  if (element_ == Element::F16) {
+    auto *out = reinterpret_cast<uint16_t *>(b) + begin;
+    for (int64_t i = 0; i < count; ++i)
+      out[i] = narrowHalf(in[i]);
     return;
   }
   for (int64_t i = 0; i < count; ++i)

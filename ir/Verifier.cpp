@@ -94,13 +94,14 @@ private:
         return;
       }
     }
-    const bool inBody = op.parentOp() && op.parentOp()->isAny(Op::Map, Op::Reduce, Op::Scan);
+    const bool inBody =
+        op.parentOp() && op.parentOp()->isAny(Op::Map, Op::Reduce, Op::Scan, Op::Recurrent);
     if ((info.traits & OpTrait::Scalar) && !inBody)
-      fail(op, "scalar operation outside the body of a map, reduce or scan");
+      fail(op, "scalar operation outside the body of a map, reduce, scan or recurrent");
     if (inBody && !(info.traits & OpTrait::Scalar) && !op.isTerminator())
-      fail(op, "the body of a map, reduce or scan holds only scalar operations");
+      fail(op, "the body of a map, reduce, scan or recurrent holds only scalar operations");
     if (op.is(Op::Group) && op.parentOp() &&
-        op.parentOp()->isAny(Op::Group, Op::Map, Op::Reduce, Op::Scan))
+        op.parentOp()->isAny(Op::Group, Op::Map, Op::Reduce, Op::Scan, Op::Recurrent))
       fail(op, "group inside a kernel; groups stand in graphs and in the regions of if and loop");
     llvm::SmallVector<Type, 2> types;
     std::string error;

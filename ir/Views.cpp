@@ -77,42 +77,45 @@ llvm::Optional<Dim> reshapeOffset(Type x, Type y) {
   return ax.offset - ay.offset;
 }
 
+llvm::Optional<Dim> windowOffset(const Operation &concat, unsigned operand, Dim start) {
+  const Type x = concat.operand(operand)->type(), y = concat.result()->type();
+  if (!haveStrides(x, y))
+    return llvm::None;
+  const Addressing ax = addressing(x), ay = addressing(y);
+  if (!sameStrides(x.shape(), ax.strides, ay.strides))
+    return llvm::None;
+  return ay.offset + ay.strides[size_t(concat.intAttr("axis"))] * start - ax.offset;
+}
+
 llvm::Optional<Dim> viewOffset(const Operation &op, unsigned operand) {
   if (!op.isAny(Op::Reshape, Op::Transpose, Op::Slice, Op::Concat))
     return llvm::None;
   Type x = op.operand(operand)->type(), y = op.result()->type();
   if (op.is(Op::Reshape))
     return reshapeOffset(x, y);
+  if (op.is(Op::Concat)) {
+    Dim start = x.context().dim(0);
+    for (unsigned k = 0; k < operand; ++k)
+      start = start + op.operand(k)->type().dim(unsigned(op.intAttr("axis")));
+    return windowOffset(op, operand, start);
+  }
   if (!haveStrides(x, y))
     return llvm::None;
   // Elements that share bytes may be written side by side, but no reader finds them inside a byte.
-  if (bitWidth(x.element()) < 8 && !op.is(Op::Concat))
+  if (bitWidth(x.element()) < 8)
     return llvm::None;
   const Addressing ax = addressing(x), ay = addressing(y);
-  Context &c = x.context();
   llvm::SmallVector<Dim, 6> strides;
   Dim offset = ax.offset;
-  switch (op.kind()) {
-  case Op::Transpose:
+  if (op.is(Op::Transpose)) {
     for (int64_t d : op.intsAttr("perm"))
       strides.push_back(ax.strides[d]);
-    break;
-  case Op::Slice:
+  } else {
     for (unsigned i = 0; i < x.rank(); ++i) {
       const int64_t step = op.intsAttr("steps").empty() ? 1 : op.intsAttr("steps")[i];
       strides.push_back(ax.strides[i] * step);
       offset = offset + ax.strides[i] * op.dimsAttr("starts")[i];
     }
-    break;
-  default: {
-    const auto axis = unsigned(op.intAttr("axis"));
-    Dim start = c.dim(0);
-    for (unsigned k = 0; k < operand; ++k)
-      start = start + op.operand(k)->type().dim(axis);
-    if (!sameStrides(x.shape(), ax.strides, ay.strides))
-      return llvm::None;
-    return ay.offset + ay.strides[axis] * start - ax.offset;
-  }
   }
   if (!sameStrides(y.shape(), strides, ay.strides))
     return llvm::None;
@@ -122,8 +125,12 @@ llvm::Optional<Dim> viewOffset(const Operation &op, unsigned operand) {
 bool isView(const Operation &op) {
   if (!op.isAny(Op::Reshape, Op::Transpose, Op::Slice, Op::Concat))
     return false;
+  if (!op.is(Op::Concat))
+    return viewOffset(op).hasValue();
+  // Where each operand begins decides nothing.
+  const Dim start = op.result()->type().context().dim(0);
   for (unsigned i = 0; i < op.numOperands(); ++i)
-    if (!viewOffset(op, i))
+    if (!windowOffset(op, i, start))
       return false;
   return true;
 }

@@ -16,6 +16,9 @@ namespace tenon {
 /// such that operand element i is at e + address(operand type, i) in the result's buffer; along an
 /// extent known at run time, e is an expression. None when the layouts do not agree.
 llvm::Optional<Dim> viewOffset(const Operation &op, unsigned operand = 0);
+/// The same for operand k of a concat, which begins at `start` along its axis: for who goes through
+/// all operands, since the extents before each of many are long sums.
+llvm::Optional<Dim> windowOffset(const Operation &concat, unsigned operand, Dim start);
 
 /// True for a reshape, transpose, slice or concat all of whose operands have a viewOffset.
 bool isView(const Operation &op);

@@ -27,14 +27,26 @@ namespace {
 
 int64_t bytesOf(Type t) { return byteSize(t.element(), t.upperElements()); }
 
+/// A depthwise convolution, which runs along rows as well; of volumes only so.
+bool runsAlongRows(const Operation &op, const TargetTraits &target) {
+  return op.is(Op::Conv) && target.depthwiseRows && op.intAttr("groups", 1) > 1 &&
+         op.operand(1)->type().dim(1).isConstant(1) && constantValue(op.operand(1)) &&
+         isFloat(op.operand(0)->type().element());
+}
+
 /// Prefers channels innermost; operand 0 and the result are activations [N, C, spatial…].
-bool isSpatial(const Operation &op) {
-  return op.isAny(Op::Conv, Op::ConvTranspose, Op::Pool, Op::Resize) &&
-         op.result()->type().rank() >= 3 && op.operand(0)->type().rank() >= 3;
+bool isSpatial(const Operation &op, const TargetTraits &target) {
+  const unsigned rank = op.numResults() ? op.result()->type().rank() : 0;
+  return op.isAny(Op::Conv, Op::ConvTranspose, Op::Pool, Op::Resize) && rank >= 3 &&
+         op.operand(0)->type().rank() >= 3 && !(rank == 5 && runsAlongRows(op, target));
 }
 
 /// How much better, in passes over input and output, channels-last is for an operation.
-int64_t gain(const Operation &op) { return op.isAny(Op::Conv, Op::ConvTranspose) ? 6 : 2; }
+int64_t gain(const Operation &op, const TargetTraits &target) {
+  if (runsAlongRows(op, target))
+    return 1;
+  return op.isAny(Op::Conv, Op::ConvTranspose) ? 6 : 2;
+}
 
 /// Takes the layout of what it reads: elementwise in place.
 bool isFollower(const Operation &op) {
@@ -67,6 +79,28 @@ Layout dense(Context &c, Layout l) {
   return l.isRowMajor() ? l : Layout::permuted(c, order);
 }
 
+/// Whether `v` in layout `l` shows row-major data in place, through transposes and reshapes: pixels
+/// with channels innermost are tokens, which are rows of channels.
+bool comesInPlace(const Value *v, Layout l) {
+  const Operation *def = v->def();
+  if (!def || !def->isAny(Op::Transpose, Op::Reshape))
+    return false;
+  const auto before = operandLayout(*def, l);
+  return before && (before->isRowMajor() || comesInPlace(def->operand(0), *before));
+}
+
+/// Whether `reader` makes row-major data of `v` in layout `l` in place, or all that reads its
+/// result does.
+bool goesInPlace(const Value *v, Layout l, const Operation &reader) {
+  if (!reader.isAny(Op::Transpose, Op::Reshape))
+    return false;
+  const auto behind = viewLayout(reader, v->type().withLayout(l));
+  const Value *y = reader.result();
+  return behind && (behind->isRowMajor() || llvm::all_of(y->uses(), [&](const Use *u) {
+                      return goesInPlace(y, *behind, *u->owner());
+                    }));
+}
+
 class Assigner {
 public:
   Assigner(Region &region, PassContext &context) : region_(region), context_(context) {}
@@ -86,16 +120,18 @@ private:
   void chooseRegions() {
     llvm::EquivalenceClasses<Operation *> classes; // leaders are never iterated in this order
     std::vector<Operation *> spatial;
-    auto takesPart = [&](Operation *op) { return op && (isSpatial(*op) || isFollower(*op)); };
+    auto takesPart = [&](Operation *op) {
+      return op && (isSpatial(*op, context_.target) || isFollower(*op));
+    };
     for (Operation &op : region_) {
       if (!takesPart(&op))
         continue;
       classes.insert(&op);
       for (unsigned i = 0; i < op.numOperands(); ++i)
-        if (isSpatial(op) ? i == 0 : followsOperand(op, i))
+        if (isSpatial(op, context_.target) ? i == 0 : followsOperand(op, i))
           if (Operation *def = op.operand(i)->def(); takesPart(def) && def->parent() == &region_)
             classes.unionSets(def, &op);
-      if (isSpatial(op))
+      if (isSpatial(op, context_.target))
         spatial.push_back(&op);
     }
     // Gains and conversions by region, in the order in which regions are met.
@@ -104,16 +140,19 @@ private:
       if (!takesPart(&op))
         continue;
       int64_t &sum = balance[classes.getLeaderValue(&op)];
-      if (isSpatial(op)) {
-        sum += gain(op) * (bytesOf(op.operand(0)->type()) + bytesOf(op.result()->type()));
+      if (isSpatial(op, context_.target)) {
+        sum += gain(op, context_.target) *
+               (bytesOf(op.operand(0)->type()) + bytesOf(op.result()->type()));
         Operation *def = op.operand(0)->def();
-        if (!takesPart(def) && !readsRowMajor(op) && !(def && def->is(Op::Transpose)))
+        if (!takesPart(def) && !readsRowMajor(op) && !(def && def->is(Op::Transpose)) &&
+            !comesInPlace(op.operand(0), channelsLast(op.operand(0))))
           sum -= 2 * bytesOf(op.operand(0)->type());
       }
       for (Value *v : op.results())
         if (llvm::any_of(v->uses(), [&](Use *u) {
               return !takesPart(u->owner()) &&
-                     !u->owner()->isAny(Op::Transpose, Op::Slice, Op::Reduce);
+                     !u->owner()->isAny(Op::Transpose, Op::Slice, Op::Reduce) &&
+                     !goesInPlace(v, channelsLast(v), *u->owner());
             }))
           sum -= 2 * bytesOf(v->type());
     }
@@ -121,6 +160,11 @@ private:
       if (context_.target.channelsLast && balance[classes.getLeaderValue(op)] > 0 &&
           context_.fire("assign-layout.channels-last", *op))
         channelsLast_.insert({op, true});
+  }
+
+  static Layout channelsLast(const Value *v) {
+    const Type t = v->type();
+    return t.rank() < 3 ? Layout() : Layout::channelsLast(t.context(), t.rank());
   }
 
   /// A convolution over few channels reads its input as it lies: one element at a time is
@@ -182,7 +226,7 @@ private:
   }
 
   void assign(Operation &op) {
-    if (isSpatial(op) && channelsLast_.count(&op)) {
+    if (isSpatial(op, context_.target) && channelsLast_.count(&op)) {
       Context &c = op.result()->type().context();
       Value *x = op.operand(0);
       Layout in = Layout::channelsLast(c, x->type().rank());
@@ -209,6 +253,10 @@ private:
     case Op::Transpose:
     case Op::Reshape:
     case Op::Slice: view(op); return;
+    case Op::Recurrent: // reads the inputs' share wherever it lies
+      for (unsigned i = 1; i < op.numOperands(); ++i)
+        op.setOperand(i, converted(op.operand(i), Layout(), op));
+      return;
     case Op::ShapeOf: return; // looks at the type only
     case Op::If:
     case Op::Loop:

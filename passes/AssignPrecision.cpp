@@ -70,13 +70,18 @@ bool parsePrecision(llvm::StringRef text, std::vector<PrecisionRule> &rules,
                              .Case("fp16", Element::F16)
                              .Case("bf16", Element::BF16)
                              .Default(llvm::None);
-    const bool later =
-        llvm::StringSwitch<bool>(name.trim()).Cases("int8", "fp8", true).Default(false);
+    const char *calibrated =
+        llvm::StringSwitch<const char *>(name.trim())
+            .Case("int8", "tenon calibrate MODEL --data=DIR -o Q.tn")
+            .Case("fp8", "tenon calibrate MODEL --data=DIR --type=e4m3 -o Q.tn")
+            .Default(nullptr);
     if (!element) {
-      diagnostics.error(
-          "--precision: '" + part.str() +
-          "': " + (later ? name.str() + " is not available in this version" : "no such precision") +
-          "; expected fp32, tf32x3, tf32, fp16 or bf16, or NODES=fp32");
+      diagnostics.error("--precision: '" + part.str() + "': " +
+                        (calibrated
+                             ? name.trim().str() + " needs the ranges of real inputs: `" +
+                                   calibrated + "` writes a model that computes so; of others"
+                             : "no such precision;") +
+                        " expected fp32, tf32x3, tf32, fp16 or bf16, or NODES=fp32");
       return false;
     }
     const bool marked = name.trim().startswith("tf32");
@@ -195,6 +200,10 @@ private:
         return mark(op);
       }
       break;
+    case Op::Recurrent:
+      if (isF32(op.result()->type()) && !readsWide(op) && recurrent(op))
+        return;
+      break;
     case Op::Normalize: return; // reads any width, statistics and result are f32
     case Op::Reshape:
     case Op::Transpose:
@@ -237,6 +246,36 @@ private:
     op.result()->setType(op.result()->type().withElement(e));
     narrowed_.insert(op.result());
     changed_ = true;
+  }
+
+  /// A cell is computed in f32 whatever its tensors are.
+  bool recurrent(Operation &op) {
+    const Element e = elementFor(op);
+    if (e == Element::F32 || !context_.fire("assign-precision", op))
+      return false;
+    for (unsigned i = 0; i < op.numOperands(); ++i)
+      op.setOperand(i, converted(op.operand(i), e, op));
+    for (unsigned r = 0; r < op.numRegions(); ++r) {
+      Region &region = op.region(r);
+      Builder in(&region.front(), context_.diagnostics);
+      for (unsigned i = 0; i < region.numArguments(); ++i)
+        widenArgument(*region.argument(i), e, in);
+      Operation *yield = region.terminator();
+      Builder out(yield, context_.diagnostics);
+      for (unsigned i = 0; i < yield->numOperands(); ++i)
+        yield->setOperand(i, out.scalar(Op::Cast, {yield->operand(i)}, {{"to", scalarType(e)}}));
+    }
+    for (Value *r : op.results()) {
+      r->setType(r->type().withElement(e));
+      narrowed_.insert(r);
+    }
+    return changed_ = true;
+  }
+  /// The argument of a body that computes in f32 gets elements of type `e`.
+  void widenArgument(Value &argument, Element e, Builder &in) {
+    argument.setType(scalarType(e));
+    Value *wide = in.scalar(Op::Cast, {&argument}, {{"to", scalarType(Element::F32)}});
+    argument.replaceUsesIf(wide, [&](Use &u) { return u.owner() != wide->def(); });
   }
 
   /// Σ (w + δ) · x ≈ Σ w · x for x from 0 up: weights whose errors δ add up to little.
@@ -303,9 +342,7 @@ private:
         op.setOperand(i, v = converted(v, e, op));
       if (argument->type().element() == v->type().element())
         continue;
-      argument->setType(scalarType(v->type().element()));
-      Value *wide = in.scalar(Op::Cast, {argument}, {{"to", scalarType(Element::F32)}});
-      argument->replaceUsesIf(wide, [&](Use &u) { return u.owner() != wide->def(); });
+      widenArgument(*argument, v->type().element(), in);
       changed_ = true;
     }
     const bool any = llvm::any_of(op.results(), [](Value *r) { return isF32(r->type()); });

@@ -1,4 +1,4 @@
-// causal-attention: a constant bias by which queries see no later keys becomes an attribute.
+// causal-attention: a bias by which queries see no later keys becomes an attribute.
 #pragma once
 
 #include "passes/Pass.h"

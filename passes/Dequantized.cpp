@@ -69,7 +69,8 @@ llvm::Optional<Dequantized> matchDequantized(Value *v) {
   d.q = map->operand(op->operand(0)->index());
   auto s = constantScalar(*map, op->operand(1), d.axis);
   auto z = constantScalar(*map, op->operand(2), d.axis);
-  if (!s || !z)
+  // Tools that quantise what they saw be infinite write infinite scales.
+  if (!s || !z || !llvm::all_of(*s, [](double scale) { return std::isfinite(scale); }))
     return llvm::None;
   d.scale = std::move(*s);
   d.zero = std::move(*z);

@@ -601,6 +601,130 @@ bool mergePattern(Operation &op, Rewriter &rw) {
   return y && rw.replace(op, y);
 }
 
+/// Whether a permutation swaps the last two dimensions and nothing else.
+bool swapsLastTwo(const Ints &perm) {
+  Ints swapped = identityMap(unsigned(perm.size()));
+  if (perm.size() < 2)
+    return false;
+  std::swap(swapped[swapped.size() - 1], swapped[swapped.size() - 2]);
+  return perm == swapped;
+}
+
+/// Products with constant matrices, and maps between and behind them, that become what they are
+/// transposed when the matrices stand on the left: T(a w) = T(w) T(a). It ends where `a` is
+/// transposed already.
+class Turned {
+public:
+  /// Whether all that `v` is made of turns, and is read by nothing else than what turns, too.
+  bool take(Value *v) {
+    return turns(v) && ends_ > 0 && llvm::all_of(values_, [&](Value *inner) {
+             return inner == v ? v->hasOneUse() : llvm::all_of(inner->uses(), [&](const Use *u) {
+               return llvm::any_of(values_, [&](Value *w) { return w->def() == u->owner(); });
+             });
+           });
+  }
+
+  /// T(v).
+  Value *of(Builder &b, Value *v) {
+    if (const auto known = made_.find(v); known != made_.end())
+      return known->second;
+    Operation &op = *v->def();
+    Value *y = op.is(Op::MatMul) ? product(b, op) : op.is(Op::Map) ? map(b, op) : op.operand(0);
+    return made_[v] = y;
+  }
+
+private:
+  static bool isTurned(const Operation &op) {
+    return op.is(Op::Transpose) && swapsLastTwo(op.intsAttr("perm"));
+  }
+  static bool isLarge(const Operation &map, unsigned i) {
+    return map.operand(i)->type().elements() == map.result()->type().elements();
+  }
+
+  bool turns(Value *v) {
+    Operation *op = v->def();
+    if (!op || !v->type().layout().isRowMajor())
+      return false;
+    if (llvm::is_contained(values_, v))
+      return true;
+    if (isTurned(*op)) {
+      ++ends_; // and others may read it as it is
+      return op->operand(0)->type().layout().isRowMajor();
+    }
+    values_.push_back(v);
+    if (op->is(Op::MatMul)) {
+      if (op->numOperands() != 2 || op->has("block") || !constantValue(op->operand(1)) ||
+          op->operand(1)->type().rank() != 2 || !isWide(v->type().element()))
+        return false;
+      if (op->boolAttr("trans_a")) {
+        ++ends_;
+        return true;
+      }
+      return turns(op->operand(0));
+    }
+    if (!isPlainMap(op, op->numOperands()))
+      return false;
+    unsigned turned = 0;
+    for (unsigned i = 0; i < op->numOperands(); ++i) {
+      if (constantValue(op->operand(i)) || !isLarge(*op, i))
+        continue;
+      if (!readsInPlace(*op, i) || !turns(op->operand(i)))
+        return false;
+      ++turned;
+    }
+    return turned > 0;
+  }
+  static bool isWide(Element e) { return isFloat(e) && bitWidth(e) >= 16; }
+
+  Value *product(Builder &b, Operation &op) {
+    const bool ends = op.boolAttr("trans_a");
+    Value *right = ends ? op.operand(0) : of(b, op.operand(0));
+    b.location = op.loc();
+    NamedAttributes attributes = op.attributes();
+    attributes.insert_or_assign("trans_a", Attribute(!op.boolAttr("trans_b")));
+    attributes.insert_or_assign("trans_b", Attribute(false));
+    return right ? b.value(Op::MatMul, {op.operand(1), right}, std::move(attributes)) : nullptr;
+  }
+
+  Value *map(Builder &b, Operation &op) {
+    const unsigned rank = op.result()->type().rank();
+    Ints perm = identityMap(rank);
+    std::swap(perm[rank - 1], perm[rank - 2]);
+    auto operands = op.operands();
+    IntLists maps = op.intListsAttr("maps");
+    for (unsigned i = 0; i < operands.size(); ++i)
+      if (llvm::is_contained(values_, operands[i]) ||
+          (operands[i]->def() && isTurned(*operands[i]->def()) && isLarge(op, i))) {
+        operands[i] = of(b, operands[i]); // the map stays the identity
+        if (!operands[i])
+          return nullptr;
+      } else {
+        for (int64_t &d : maps[i])
+          d = d < 0 ? -1 : perm[size_t(d)];
+      }
+    b.location = op.loc();
+    return mapOver(b, op, operands, maps, unpermute(op.result()->type().shape(), perm), perm);
+  }
+
+  llvm::SmallVector<Value *, 8> values_; // that turn
+  unsigned ends_ = 0;
+  std::map<Value *, Value *> made_;
+};
+
+// transpose(f(matmul(transpose(x), w))) = f(matmul(transpose(w), x)), both of the last two
+// dimensions, of several such products likewise: tokens are mixed where they lie
+bool leftPattern(Operation &op, Rewriter &rw) {
+  if (!op.is(Op::Transpose) || !rw.context().target.leftWeights ||
+      !swapsLastTwo(op.intsAttr("perm")) || !op.result()->type().layout().isRowMajor())
+    return false;
+  Turned turned;
+  if (!turned.take(op.operand(0)) || !rw.fire(op))
+    return false;
+  Builder b = rw.before(op);
+  Value *y = turned.of(b, op.operand(0));
+  return y && rw.replace(op, y);
+}
+
 const Pattern kPatterns[] = {
     {"eliminate-transpose.map", mapPattern},
     {"eliminate-transpose.join", joinPattern},
@@ -616,6 +740,7 @@ const Pattern kPatterns[] = {
     {"eliminate-transpose.product", productPattern},
     {"eliminate-transpose.shared", sharedPattern},
     {"eliminate-transpose.merge", mergePattern},
+    {"eliminate-transpose.left", leftPattern},
 };
 
 } // namespace

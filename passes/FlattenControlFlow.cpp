@@ -2,6 +2,8 @@
 // one sequence of kernels.
 //
 //   %r = if %c, %x {A} {B}                    →   A; B; %r = map %c, %a, %b { select }
+//   %r = gather (if %c {A} {B}), %i           →   the same of gathers: constants with different
+//                                                 numbers of rows, one of them chosen
 //   %s, %y = loop %n, %true, %s0 {A}          →   A once for each of n known trips, with the number
 //            {carried = 1, scans = 1}              of the trip as a constant; %y a concat
 //   the same with a condition of the data     →   A for each trip; a carried value is replaced
@@ -106,19 +108,48 @@ bool flattenIf(Operation &op, Rewriter &rw) {
   return rw.replace(op, results);
 }
 
+// gather(if c {A} {B}, i) = select(c, gather(A, i), gather(B, i)), A and B constants with different
+// numbers of rows, the lower of which gets copies of its last one: rows that are not asked for
+bool chosenTable(Operation &op, Rewriter &rw) {
+  Operation *def = op.is(Op::Gather) ? op.operand(0)->def() : nullptr;
+  if (!def || !def->is(Op::If) || !def->has("extents") || !isSelectable(op))
+    return false;
+  const unsigned axis = unsigned(op.intAttr("axis")), result = op.operand(0)->index();
+  const Value *yielded[2];
+  for (unsigned r = 0; r < 2; ++r) {
+    yielded[r] = def->region(r).terminator()->operand(result);
+    if (!constantValue(yielded[r]))
+      return false;
+  }
+  const Type yes = yielded[0]->type(), no = yielded[1]->type();
+  if (yes.rank() != no.rank())
+    return false;
+  for (unsigned d = 0; d < yes.rank(); ++d)
+    if (d != axis && yes.dim(d) != no.dim(d))
+      return false;
+  if (!rw.fire(op))
+    return false;
+  Builder b = rw.before(op);
+  Context &c = yes.context();
+  const int64_t rows = std::max(yes.dim(axis).constant(), no.dim(axis).constant());
+  Value *chosen[2];
+  for (unsigned r = 0; r < 2; ++r) {
+    Value *table = b.constant(*constantValue(yielded[r]));
+    Dims none(yes.rank(), c.dim(0)), behind = none;
+    behind[axis] = c.dim(rows - yielded[r]->type().dim(axis).constant());
+    if (!behind[axis].isConstant(0))
+      table = b.value(Op::Pad, {table}, {{"low", none}, {"high", behind}, {"mode", Word{"edge"}}});
+    chosen[r] = b.value(Op::Gather, {table, op.operand(1)}, {{"axis", int64_t(axis)}});
+  }
+  return rw.replace(op, selected(b, condition(b, def->operand(0)), chosen[0], chosen[1]));
+}
+
 /// The trips of a loop, at most; None when nothing is known.
 llvm::Optional<int64_t> tripsOf(const Operation &op) {
   const auto value = inferValue(op.operand(0));
   if (!value || value->size() != 1 || !(*value)[0].isConstant())
     return llvm::None;
   return std::max<int64_t>(0, (*value)[0].constant());
-}
-
-/// Whether the condition holds before and after every trip.
-bool alwaysGoes(const Operation &op) {
-  const Value *after = op.region().terminator()->operand(0);
-  return known(op.operand(1)).getValueOr(false) &&
-         (after == op.region().argument(1) || known(after).getValueOr(false));
 }
 
 class Unrolled {
@@ -210,11 +241,18 @@ bool ifPattern(Operation &op, Rewriter &rw) { return op.is(Op::If) && flattenIf(
 bool loopPattern(Operation &op, Rewriter &rw) { return op.is(Op::Loop) && flattenLoop(op, rw); }
 
 const Pattern kPatterns[] = {
+    {"flatten-control-flow.chosen-table", chosenTable},
     {"flatten-control-flow.if", ifPattern},
     {"flatten-control-flow.loop", loopPattern},
 };
 
 } // namespace
+
+bool alwaysGoes(const Operation &op) {
+  const Value *after = op.region().terminator()->operand(0);
+  return known(op.operand(1)).getValueOr(false) &&
+         (after == op.region().argument(1) || known(after).getValueOr(false));
+}
 
 bool runFlattenControlFlow(Graph &graph, PassContext &context) {
   return applyPatterns(graph, context, kPatterns);

@@ -5,6 +5,9 @@
 
 namespace tenon {
 
+/// Whether the condition of a loop holds before and after every trip.
+bool alwaysGoes(const Operation &loop);
+
 bool runFlattenControlFlow(Graph &graph, PassContext &context);
 
 } // namespace tenon

@@ -5,9 +5,13 @@
 #include "ir/ops/Parallel.h"
 #include "passes/Rewrite.h"
 
+#include "llvm/Support/MathExtras.h"
+
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <mutex>
+#include <numeric>
 
 namespace tenon {
 namespace {
@@ -72,58 +76,143 @@ Intervals ofConstant(const Tensor &t, int channel, int64_t channels) {
 struct Sums {
   double low = 0, high = 0, total = 0;
 
-  void add(double weight, Interval x) {
-    const double atLow = boundProduct(weight, x.low), atHigh = boundProduct(weight, x.high);
-    total += std::fabs(weight);
-    if (std::isnan(weight) || !(x.low <= x.high)) {
-      low += weight > 0 ? atLow : atHigh;
-      high += weight > 0 ? atHigh : atLow;
-      return;
-    }
-    // The sign decides, which no branch predicts; so do the products.
-    low += std::min(atLow, atHigh);
-    high += std::max(atLow, atHigh);
+  /// Of weights that add up to `up` above 0 and to `down` below it, each times a number within x.
+  void add(double up, double down, Interval x) {
+    total += up - down;
+    const auto bound = [](double a, double atA, double b, double atB) {
+      return boundProduct(a, atA) + boundProduct(b, atB);
+    };
+    low += bound(up, x.low, down, x.high);
+    high += bound(up, x.high, down, x.low);
   }
 };
+
+/// Weights are added up in so many lanes at a time, a number of them that compilers know.
+constexpr int64_t kLanes = 16;
+
+/// The sums of weights above and below 0; a weight that is not a number is on both sides.
+void addSigns(const double *__restrict values, double *__restrict up, double *__restrict down) {
+  for (int64_t j = 0; j < kLanes; ++j) {
+    const double v = values[j];
+    up[j] += v < 0 ? 0 : v;
+    down[j] += v > 0 ? 0 : v;
+  }
+}
+
+/// Sums as those of Sums, one a lane, of which each weight meets its own interval.
+struct LaneSums {
+  double *low, *high, *total;
+};
+void addProducts(const double *values, const double *low, const double *high, LaneSums sums) {
+  // By pairs and masks: compilers make branches of selections that follow each other, and signs of
+  // weights are hardly ever predicted.
+  using Pair = double __attribute__((vector_size(16)));
+  using Mask = int64_t __attribute__((vector_size(16)));
+  const auto load = [](const double *from) {
+    Pair x;
+    std::memcpy(&x, from, sizeof(x));
+    return x;
+  };
+  const auto add = [&](double *to, Pair x) {
+    x += load(to);
+    std::memcpy(to, &x, sizeof(x));
+  };
+  const auto where = [](Mask m, Pair x) { return Pair(Mask(x) & m); };
+  const auto product = [&](Pair a, Pair b) { // boundProduct()
+    return where(Mask(a != 0) & Mask(b != 0), a * b);
+  };
+  for (int64_t j = 0; j < kLanes; j += 2) {
+    const Pair v = load(values + j), a = load(low + j), b = load(high + j),
+               up = where(~Mask(v < 0), v), down = where(~Mask(v > 0), v);
+    add(sums.total + j, up - down);
+    add(sums.low + j, product(up, a) + product(down, b));
+    add(sums.high + j, product(up, b) + product(down, a));
+  }
+}
 
 /// The sums of every column of a matrix [terms, outputs] times numbers within `x`, one interval for
 /// each term or one for all: a pass in the order of memory, where each column is added up from its
 /// first element to its last.
 std::vector<Sums> columnSums(const Tensor &w, int64_t terms, int64_t outputs, const Intervals &x) {
   std::vector<Sums> sums(static_cast<size_t>(outputs));
+  const auto ofChunk = [&](int64_t first, int64_t count) {
+    std::vector<double> values(kChunk), low(kChunk), high(kChunk), total(kChunk);
+    double factorLow[kLanes], factorHigh[kLanes];
+    for (int64_t i = 0; i < terms; ++i) {
+      w.toDoubles(i * outputs + first, count, values.data());
+      if (x.size() > 1) {
+        std::fill_n(factorLow, kLanes, x[size_t(i)].low);
+        std::fill_n(factorHigh, kLanes, x[size_t(i)].high);
+      }
+      for (int64_t j = 0; j < count; j += kLanes)
+        if (x.size() > 1)
+          addProducts(&values[size_t(j)], factorLow, factorHigh,
+                      {&low[size_t(j)], &high[size_t(j)], &total[size_t(j)]});
+        else
+          addSigns(&values[size_t(j)], &low[size_t(j)], &high[size_t(j)]);
+    }
+    for (int64_t j = 0; j < count; ++j)
+      if (x.size() > 1)
+        sums[size_t(first + j)] = {low[size_t(j)], high[size_t(j)], total[size_t(j)]};
+      else
+        sums[size_t(first + j)].add(/*up=*/low[size_t(j)], /*down=*/high[size_t(j)], x.front());
+  };
   parallelFor(
       outputs, std::max<int64_t>(kLeastColumns, kThreadElements / std::max<int64_t>(terms, 1)),
       [&](int64_t begin, int64_t end) {
-        std::vector<double> values(size_t(std::min(kChunk, end - begin)));
-        for (int64_t first = begin; first < end; first += kChunk) {
-          const int64_t count = std::min(kChunk, end - first);
-          for (int64_t i = 0; i < terms; ++i) {
-            w.toDoubles(i * outputs + first, count, values.data());
-            const Interval a = x[x.size() > 1 ? size_t(i) : 0];
-            for (int64_t j = 0; j < count; ++j)
-              sums[size_t(first + j)].add(values[size_t(j)], a);
-          }
-        }
+        for (int64_t first = begin; first < end; first += kChunk)
+          ofChunk(first, std::min(kChunk, end - first));
       },
       kAllThreads);
   return sums;
 }
 
-/// The sums of every row of [outputs, terms] times numbers within `bounds(row, term)`.
-template <class Bounds>
-std::vector<Sums> rowSums(const Tensor &w, int64_t terms, int64_t outputs, const Bounds &bounds) {
+/// The sums of every row of [outputs, terms], in groups of as many rows: times numbers within `x`,
+/// one interval for all or one for each of the `taps` terms of a channel, of which groups have
+/// their own.
+std::vector<Sums> rowSums(const Tensor &w, int64_t terms, int64_t outputs, int64_t groups,
+                          int64_t taps, const Intervals &x) {
   std::vector<Sums> sums(static_cast<size_t>(outputs));
+  // Of each group the intervals of its terms, up to whole lanes.
+  const auto padded = int64_t(llvm::alignTo(uint64_t(terms), kLanes));
+  std::vector<double> low, high;
+  if (x.size() > 1) {
+    low.resize(size_t(groups * padded));
+    high.resize(size_t(groups * padded));
+    for (int64_t g = 0, c = 0; g < groups; ++g)
+      for (int64_t i = 0; i < terms; ++i) {
+        low[size_t(g * padded + i)] = x[size_t(c)].low;
+        high[size_t(g * padded + i)] = x[size_t(c)].high;
+        c += (i + 1) % taps == 0;
+      }
+  }
   parallelFor(
       outputs, 1 + kThreadElements / std::max<int64_t>(terms, 1),
       [&](int64_t begin, int64_t end) {
-        std::vector<double> values(size_t(std::min(kChunk, terms)));
-        for (int64_t k = begin; k < end; ++k)
+        std::vector<double> values(kChunk);
+        for (int64_t k = begin; k < end; ++k) {
+          double a[kLanes] = {}, b[kLanes] = {}, total[kLanes] = {};
           for (int64_t first = 0; first < terms; first += kChunk) {
             const int64_t count = std::min(kChunk, terms - first);
             w.toDoubles(k * terms + first, count, values.data());
-            for (int64_t j = 0; j < count; ++j)
-              sums[size_t(k)].add(values[size_t(j)], bounds(k, first + j));
+            std::fill(values.begin() + count,
+                      values.begin() + int64_t(llvm::alignTo(uint64_t(count), kLanes)), 0.0);
+            const int64_t at = k / (outputs / groups) * padded + first;
+            for (int64_t j = 0; j < count; j += kLanes)
+              if (x.size() > 1)
+                addProducts(&values[size_t(j)], &low[size_t(at + j)], &high[size_t(at + j)],
+                            {a, b, total});
+              else
+                addSigns(&values[size_t(j)], a, b);
           }
+          const auto sum = [](const double *lanes) {
+            return std::accumulate(lanes, lanes + kLanes, 0.0);
+          };
+          if (x.size() > 1)
+            sums[size_t(k)] = {sum(a), sum(b), sum(total)};
+          else
+            sums[size_t(k)].add(/*up=*/sum(a), /*down=*/sum(b), x.front());
+        }
       },
       kAllThreads);
   return sums;
@@ -304,9 +393,7 @@ Intervals FloatRanges::ofContraction(Operation &op) {
   if (matrix && !transB)
     sums = columnSums(*w, terms, outputs, factors);
   else
-    sums = rowSums(*w, terms, outputs, [&](int64_t k, int64_t i) {
-      return factors[each ? size_t(k / (outputs / groups) * channels + i / taps) : 0];
-    });
+    sums = rowSums(*w, terms, outputs, groups, each ? taps : terms, factors);
   w->leaveMemory();
   Intervals out;
   double gain = 0;

@@ -13,6 +13,9 @@
 #include "passes/Rewrite.h"
 
 #include "ir/Interpreter.h"
+#include "ir/Text.h"
+
+#include "llvm/Support/raw_ostream.h"
 
 namespace tenon {
 namespace {
@@ -26,6 +29,36 @@ Value *constantLike(Builder &b, const Tensor &t, Value *v) {
 bool dequantizes(Operation &op) {
   return op.is(Op::Map) &&
          llvm::any_of(op.region(), [](const Operation &s) { return s.is(Op::Dequantize); });
+}
+
+/// Whether the text of an operation says all of it: large literals are left out there.
+bool saysAll(const Operation &op) {
+  const auto plain = [](const Operation &o) {
+    return llvm::none_of(o.attributes(),
+                         [](const auto &named) { return named.second.template get<Literal>(); });
+  };
+  bool all = plain(op);
+  for (unsigned r = 0; r < op.numRegions(); ++r)
+    op.region(r).walk([&](const Operation *inner) { all &= plain(*inner); });
+  return all;
+}
+
+bool evaluate(const Operation &op, llvm::ArrayRef<Tensor> operands,
+              llvm::SmallVectorImpl<Tensor> &results, PassContext &context) {
+  std::string error;
+  if (op.numResults() != 1 || !saysAll(op))
+    return evaluateConstant(op, operands, results, error);
+  const auto how = [&] {
+    std::string text;
+    llvm::raw_string_ostream os(text);
+    print(op, os);
+    return os.str();
+  };
+  const Tensor result = context.shared(how, operands, [&] {
+    return evaluateConstant(op, operands, results, error) ? results.front() : Tensor();
+  });
+  results.assign(1, result);
+  return !result.isNull();
 }
 
 // op(constants) = constants
@@ -51,10 +84,10 @@ bool evaluatePattern(Operation &op, Rewriter &rw) {
   }
   if (out > rw.context().option("max-bytes") && out > in * rw.context().option("max-growth"))
     return false;
+  if (!rw.context().enabled("fold.evaluate", &op))
+    return false;
   llvm::SmallVector<Tensor, 2> results;
-  std::string error;
-  if (!rw.context().enabled("fold.evaluate", &op) ||
-      !evaluateConstant(op, operands, results, error) || !rw.fire(op))
+  if (!evaluate(op, operands, results, rw.context()) || !rw.fire(op))
     return false;
   for (const Tensor &t : operands)
     t.leaveMemory();

@@ -9,6 +9,7 @@
 #include "passes/FoldConvScale.h"
 
 #include "ir/Extents.h"
+#include "ir/ops/Parallel.h"
 #include "passes/Maps.h"
 #include "passes/Rewrite.h"
 
@@ -144,7 +145,34 @@ bool isFloatContraction(const Operation &op) {
 /// i / inner mod extent, so runs of `inner` elements share theirs.
 struct Channels {
   int64_t inner = 1, extent = 1, group = INT64_MAX;
-  int64_t operator()(int64_t i) const { return i / group * extent + i / inner % extent; }
+};
+
+/// The channels of elements in their order, from one of them on: without a division for each.
+class ChannelsInOrder {
+public:
+  ChannelsInOrder(Channels of, int64_t i)
+      : of_(of), inGroup_(i / of.inner % of.extent), base_(i / of.group * of.extent),
+        run_(of.inner - i % of.inner), group_(of.group - i % of.group) {}
+  int64_t channel() const { return base_ + inGroup_; }
+  /// Elements from here on that share it.
+  int64_t run() const { return run_; }
+  /// Goes on by `count` of these.
+  void skip(int64_t count) {
+    run_ -= count;
+    group_ -= count;
+    if (run_ == 0) {
+      run_ = of_.inner;
+      inGroup_ = inGroup_ + 1 == of_.extent ? 0 : inGroup_ + 1;
+    }
+    if (group_ == 0) {
+      group_ = of_.group;
+      base_ += of_.extent;
+    }
+  }
+
+private:
+  Channels of_;
+  int64_t inGroup_, base_, run_, group_;
 };
 
 /// Groups of the first dimension, channels of the group in the second.
@@ -170,23 +198,51 @@ Channels inputChannels(const Operation &op, const Tensor &w) {
   return op.boolAttr("trans_b") ? Channels{1, s.back()} : Channels{s.back(), s[s.size() - 2]};
 }
 
+/// Elements that are numbers at a time, and those that pay for a thread.
+constexpr int64_t kChunk = 4096, kThreadElements = 1 << 18;
+
 /// Weights times the factor of their channel.
 Tensor scaled(const Tensor &w, Channels channels, llvm::ArrayRef<double> factors) {
-  constexpr int64_t kChunk = 4096;
-  double chunk[kChunk];
   Tensor out(w.element(), w.shape());
+  parallelFor(
+      w.size(), kThreadElements,
+      [&](int64_t first, int64_t last) {
+        double chunk[kChunk];
+        ChannelsInOrder at(channels, first);
+        for (int64_t begin = first; begin < last; begin += kChunk) {
+          const int64_t count = std::min(kChunk, last - begin);
+          w.toDoubles(begin, count, chunk);
+          for (int64_t k = 0; k < count;) {
+            const int64_t n = std::min(count - k, at.run()), end = k + n;
+            for (const double factor = factors[size_t(at.channel())]; k < end; ++k)
+              chunk[k] *= factor;
+            at.skip(n);
+          }
+          out.fromDoubles(begin, count, chunk);
+        }
+      },
+      kAllThreads);
+  w.leaveMemory();
+  return out;
+}
+
+/// The sums of weights times what is added to their input channel, one for each output channel,
+/// from the first element to the last.
+std::vector<double> shiftedSums(const Tensor &w, Channels into, llvm::ArrayRef<double> shifts,
+                                Channels from, int64_t outputs) {
+  std::vector<double> sums(size_t(outputs), 0.0);
+  if (w.size() == 0)
+    return sums;
+  double chunk[kChunk];
+  ChannelsInOrder input(into, 0), output(from, 0);
   for (int64_t begin = 0; begin < w.size(); begin += kChunk) {
     const int64_t count = std::min(kChunk, w.size() - begin);
     w.toDoubles(begin, count, chunk);
-    for (int64_t k = 0; k < count;) {
-      const int64_t i = begin + k, end = std::min(count, k + channels.inner - i % channels.inner);
-      for (const double factor = factors[size_t(channels(i))]; k < end; ++k)
-        chunk[k] *= factor;
-    }
-    out.fromDoubles(begin, count, chunk);
+    for (int64_t k = 0; k < count; ++k, input.skip(1), output.skip(1))
+      sums[size_t(output.channel())] += chunk[k] * shifts[size_t(input.channel())];
   }
   w.leaveMemory();
-  return out;
+  return sums;
 }
 
 // contraction(x, w)·a + b = contraction(x, w·a) + b
@@ -329,9 +385,7 @@ bool inputPattern(Operation &op, Rewriter &rw) {
   Value *result = contraction->result();
   if (f.shifts) {
     const int64_t out = outputChannel(op), outs = op.result()->type().dim(unsigned(out)).constant();
-    std::vector<double> sums(outs, 0.0);
-    for (int64_t i = 0; i < w.size(); ++i)
-      sums[size_t(from(i))] += w.at(i) * f.b[size_t(into(i))];
+    const std::vector<double> sums = shiftedSums(w, into, f.b, from, outs);
     Tensor bias(w.element(), {outs});
     for (int64_t k = 0; k < outs; ++k)
       bias.set(k, sums[k]);

@@ -45,6 +45,7 @@ llvm::StringRef epilogueId(const Operation &anchor, bool residual) {
   case Op::Normalize: return "fuse.normalize-epilogue";
   case Op::Resize: return "fuse.resize-epilogue";
   case Op::Gather: return "fuse.gather-epilogue";
+  case Op::Attention: return "fuse.attention-epilogue";
   default: return "";
   }
 }
@@ -145,6 +146,16 @@ private:
            });
   }
 
+  /// Null where kernels of attention compute the map.
+  const char *whyNoAttentionBody(const Operation &attention, const Operation &map) const {
+    const Dim queries = attention.result()->type().shape().drop_back().back();
+    if (queries.upper() <= context_.target.attentionQueriesBeforeMaps)
+      return "kernels of so few queries compute nothing else";
+    if (llvm::any_of(map.region(), [](Operation &s) { return s.is(Op::Index); }))
+      return "the body reads the position of an element";
+    return nullptr;
+  }
+
   /// `maker`: what makes operand i, perhaps seen through a view.
   bool fuseEpilogue(Operation *map, unsigned i, Operation &maker) {
     Value *v = map->operand(i);
@@ -161,6 +172,10 @@ private:
     const int64_t saved = clusters_.savedBytes(v, p, c);
     if (from.anchor && clusters_[c].anchor)
       return reject(id, *producer, *map, "each belongs to a layer with a kernel of its own", saved);
+    if (from.anchor && from.anchor->is(Op::Attention)) {
+      if (const char *reason = whyNoAttentionBody(*from.anchor, *map))
+        return reject(id, *producer, *map, reason, saved);
+    }
     if (!readsInPlace(*map, i) || (from.anchor && !readInPlaceBy(c, p)))
       return reject(id, *producer, *map, "elements are not read where they are made", saved);
     if (widens(*map) && !widens(*producer) && bitWidth(v->type().element()) <= 8)

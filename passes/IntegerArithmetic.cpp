@@ -15,11 +15,14 @@
 // says nothing of islands.
 //
 // Numeric rules: sums are exact; the multiplier is the double s_x · s_w / s_y in 31 bits, products
-// have 64 bits, results round half to even and saturate. A result differs from that of the float
-// graph only where that one's own rounding errors cross a boundary between two steps.
+// have 64 bits, results round half to even and saturate. Targets that multiply floats faster
+// (TargetTraits::floatRescale) round the multiplier to f32 and have one fused multiply-add for each
+// tensor, wherever that keeps within 2^-12 of a step; powers of two stay exact. A result differs
+// from that of the float graph only where rounding errors cross a boundary between two steps.
 #include "passes/IntegerArithmetic.h"
 
 #include "passes/ByteFunctions.h"
+#include "passes/IntegerWeights.h"
 #include "passes/Rescale.h"
 #include "passes/Rewrite.h"
 #include "passes/ZeroPoints.h"
@@ -33,36 +36,11 @@ namespace {
 
 int64_t wholeAt(const PerChannel &v, size_t c) { return int64_t(at(v, c)); }
 
-/// Weights as small as they can be written: 8 bits, without a zero point where the values allow it.
-struct IntegerWeights {
-  Tensor values;
-  int64_t zero = 0;
-};
-
 /// Position of an element along dimension `axis`.
 int64_t coordinate(llvm::ArrayRef<int64_t> shape, int64_t axis, int64_t i) {
   for (size_t d = shape.size(); d-- > size_t(axis) + 1;)
     i /= shape[d];
   return i % shape[size_t(axis)];
-}
-
-llvm::Optional<IntegerWeights> integerWeights(const Dequantized &w) {
-  const Literal kept = constantValue(w.q);
-  const Tensor &q = *kept;
-  IntegerWeights out{Tensor(Element::I8, q.shape()), 0};
-  bool fits = true;
-  for (int64_t i = 0; i < q.size() && fits; ++i) {
-    const auto channel = size_t(w.axis < 0 ? 0 : coordinate(q.shape(), w.axis, i));
-    const int64_t v = q.intAt(i) - wholeAt(w.zero, channel);
-    fits = v >= -128 && v <= 127;
-    if (fits)
-      out.values.setInt(i, v);
-  }
-  if (fits)
-    return out;
-  if (bitWidth(q.element()) != 8 || w.zero.size() > 1)
-    return llvm::None;
-  return IntegerWeights{q, int64_t(w.zero[0])};
 }
 
 /// Whether the weights can be written in 8 bits, and the target has kernels for the sums.
@@ -74,9 +52,12 @@ bool canSum(const IntegerContraction &c, const TargetTraits &target, std::string
       why = "weights of more than 8 bits without their zero points";
       return false;
     }
+    if (w->perChannel() && !target.zeroPointsOfChannels) {
+      why = "on this target, weights with a zero point for each channel";
+      return false;
+    }
   }
-  if (target.wideIntegerSums || (w && w->zero == 0 && w->values.element() == Element::I8 &&
-                                 bitWidth(c.x.q->type().element()) == 8))
+  if (target.wideIntegerSums || (w && w->zeros.empty() && bitWidth(c.x.q->type().element()) == 8))
     return true;
   why = "on this target, sums of other than bytes times signed constants";
   return false;
@@ -99,13 +80,15 @@ Value *withoutOffsets(Builder &b, const Operation &op, Value *sum, const Tensor 
 Value *buildContraction(Builder &b, Operation &op, const IntegerContraction &c,
                         PassContext &context) {
   Value *w = c.w.q;
-  int64_t wZero = wholeAt(c.w.zero, 0);
+  Value *wZero = nullptr;
   if (constantValue(c.w.q)) {
     auto weights = integerWeights(c.w);
     if (!weights)
       return nullptr;
-    wZero = weights->zero;
     w = b.constant(weights->values, op.operand(1)->hint());
+    wZero = weights->zeros.empty() ? nullptr : weights->zerosOperand(b);
+  } else if (const int64_t zero = wholeAt(c.w.zero, 0)) {
+    wZero = b.scalarConstant(w->type().element(), double(zero));
   }
   const int64_t xZero = wholeAt(c.x.zero, 0);
   llvm::SmallVector<Value *, 4> operands{c.x.q, w};
@@ -117,7 +100,7 @@ Value *buildContraction(Builder &b, Operation &op, const IntegerContraction &c,
   if (xZero || wZero)
     operands.push_back(b.scalarConstant(c.x.q->type().element(), double(xZero)));
   if (wZero)
-    operands.push_back(b.scalarConstant(w->type().element(), double(wZero)));
+    operands.push_back(wZero);
   return b.value(op.kind(), operands, op.attributes());
 }
 
@@ -128,11 +111,23 @@ Range rangeOf(Element e, int64_t zero = 0, int64_t count = 1) {
   return {(low - zero) * count, (high - zero) * count};
 }
 
-/// Of an integer contraction's sums, per output channel; empty where weights are unknown.
+/// Of the sums of a product of two tensors that nothing is known of; empty where its depth is open.
+ChannelRanges rangesOfProduct(Operation &op, const IntegerContraction &c) {
+  const Type a = op.operand(0)->type();
+  const Dim depth = a.dim(a.rank() - (op.boolAttr("trans_a") ? 2 : 1));
+  if (!op.is(Op::MatMul) || !depth.isConstant())
+    return {};
+  const Range x = rangeOf(c.x.q->type().element(), wholeAt(c.x.zero, 0)),
+              w = rangeOf(c.w.q->type().element(), wholeAt(c.w.zero, 0));
+  const auto corners = {x.low * w.low, x.low * w.high, x.high * w.low, x.high * w.high};
+  return {{std::min(corners) * depth.constant(), std::max(corners) * depth.constant()}};
+}
+
+/// Of an integer contraction's sums, per output channel; empty where nothing bounds them.
 ChannelRanges rangesOf(Operation &op, const IntegerContraction &c) {
   Literal l = constantValue(c.w.q);
   if (!l)
-    return {};
+    return rangesOfProduct(op, c);
   const bool matrix = op.is(Op::MatMul);
   const int64_t rank = l->rank();
   const int64_t axis = !matrix ? 0 : op.boolAttr("trans_b") ? rank - 2 : rank - 1;
@@ -259,7 +254,10 @@ bool rescalePattern(Operation &op, Rewriter &rw) {
   for (const std::string &node : q->sum.nodes)
     mergeLocation(b.location, {node});
   RescaleForm form = RescaleForm::Wide;
-  if (plan->highProducts && rw.context().fire("integer-arithmetic.mul-high", op))
+  if (plan->floatProducts && rw.context().target.floatRescale &&
+      rw.context().fire("integer-arithmetic.float-products", op))
+    form = RescaleForm::Float;
+  else if (plan->highProducts && rw.context().fire("integer-arithmetic.mul-high", op))
     form = RescaleForm::High;
   else if (plan->shortProducts && rw.context().fire("integer-arithmetic.short-products", op))
     form = RescaleForm::Short;
@@ -423,6 +421,7 @@ const Pattern kIslands[] = {
 };
 const Pattern kContractions[] = {
     {"integer-arithmetic.contract", contractPattern},
+    {"integer-arithmetic.signed-weights", signedWeightsPattern},
 };
 
 } // namespace

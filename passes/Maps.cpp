@@ -149,6 +149,7 @@ Operation *mergedMap(Builder &b, Operation &first, Operation &second) {
   const IterationSpace space = iterationSpace(second);
   const Ints dims = identityMap(unsigned(space.size()));
   return b.map(operands, maps, space, [&](Builder &inner, llvm::ArrayRef<Value *> args) {
+    inner.location.clear(); // the map has it; hundreds of maps become one
     std::map<const Value *, Value *> values;
     auto inlined = [&](Value *v) { return values.count(v) ? values[v] : v; };
     llvm::SmallVector<Value *, 2> made, yields;

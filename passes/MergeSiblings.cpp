@@ -4,14 +4,16 @@
 //   %k = matmul %x, %wk                       →     %q, %k, %v = slices of %all
 //   %v = matmul %x, %wv
 //
-// Factors and biases behind each of them, constants for each column, join likewise. The slices are
-// views, which attention reads where they lie. Products are left alone where maps follow that would
+// Factors and biases behind each of them, constants for each column, join likewise, and so does
+// what makes bytes of sums or floats of integer sums: numbers that differ become constants for each
+// column, and what is moved in between is moved afterwards. The slices are views, which attention
+// reads where they lie. Products are left alone where maps follow that would
 // have been computed in the same kernel, where one of them keeps a large machine busy, and where
 // rows are so few that reading weights is all that takes time: then nothing is gained. Part of -O2
 // where a target asks for it (TargetTraits::mergedProducts), and of -O3.
 #include "passes/MergeSiblings.h"
 
-#include "passes/Maps.h"
+#include "passes/Columns.h"
 #include "passes/Rewrite.h"
 
 #include "llvm/Support/MathExtras.h"
@@ -24,20 +26,60 @@ constexpr int64_t kManyTiles = 256;
 /// Rows up to which kernels of few rows take a product.
 constexpr int64_t kFewRows = 16;
 
-/// A map that adds or multiplies by a constant of each column.
+/// A map that adds or multiplies by a constant of each column, or another function of the product's
+/// elements and such constants.
 struct Step {
-  Op function = Op::Add;
+  Op function = Op::Add; // Add, Mul, Map
   std::vector<double> columns;
+  Operation *map = nullptr; // of a Map
+  unsigned at = 0;          // the operand of `map` that it is a function of
 };
 
 struct Sibling {
   Operation *product = nullptr;
   Literal weights;
   std::vector<Step> steps;
-  Value *result = nullptr; // of the last of them
+  llvm::SmallVector<Operation *, 2> moves; // between steps
+  Value *result = nullptr;                 // of the last step
 
   int64_t columns() const { return weights->shape()[product->boolAttr("trans_b") ? 0 : 1]; }
 };
+
+/// The map behind `v`, and perhaps behind what only moves it, that makes bytes of elements or
+/// something else of bytes or integers. `moves` gets what lies between.
+llvm::Optional<Step> readConversion(Value *&v, int64_t columns,
+                                    llvm::SmallVectorImpl<Operation *> &moves) {
+  Value *x = v;
+  llvm::SmallVector<Operation *, 2> between;
+  while (x->hasOneUse() && x->uses()[0]->owner()->isAny(Op::Reshape, Op::Transpose)) {
+    between.push_back(x->uses()[0]->owner());
+    x = between.back()->result();
+  }
+  if (!x->hasOneUse())
+    return llvm::None;
+  Operation *map = x->uses()[0]->owner();
+  const unsigned at = x->uses()[0]->index(), rank = x->type().rank();
+  if (!map->is(Op::Map) || map->numResults() != 1 ||
+      map->result()->type().shape() != x->type().shape() ||
+      !isIdentityMap(indexMap(*map, at), rank))
+    return llvm::None;
+  const Element from = x->type().element(), to = map->result()->type().element();
+  if (!isInteger(from) && bitWidth(from) != 8 && bitWidth(to) != 8)
+    return llvm::None;
+  const bool moved = !moves.empty() || !between.empty();
+  for (unsigned i = 0; i < map->numOperands(); ++i)
+    if (i != at && !isNumber(*map, i) && (moved || !isOfColumns(*map, i, rank, columns)))
+      return llvm::None;
+  if (llvm::any_of(map->region(), [](Operation &s) { return s.is(Op::Index); }))
+    return llvm::None;
+  moves.append(between.begin(), between.end());
+  v = map->result();
+  Step step;
+  step.function = Op::Map;
+  step.map = map;
+  step.at = at;
+  return step;
+}
 
 /// The map behind `v` as a step; its result then takes the place of `v`.
 llvm::Optional<Step> readStep(Value *&v, int64_t columns) {
@@ -61,12 +103,11 @@ llvm::Optional<Step> readStep(Value *&v, int64_t columns) {
   if (const auto number = scalarValue(other)) {
     step.columns.assign(size_t(columns), *number);
   } else {
-    if (map->numOperands() != 2 || other != elementArgument(*map, 1 - at))
+    if (map->numOperands() != 2 || other != elementArgument(*map, 1 - at) ||
+        !isOfColumns(*map, 1 - at, rank, columns))
       return llvm::None;
     const Literal l = constantValue(map->operand(1 - at));
-    const IndexMap &places = indexMap(*map, 1 - at);
-    if (!l || l->element() != v->type().element() || l->size() != columns || l->shape().empty() ||
-        l->shape().back() != columns || places.back() != int64_t(rank) - 1)
+    if (l->element() != v->type().element())
       return llvm::None;
     step.columns.resize(size_t(columns));
     l->toDoubles(0, columns, step.columns.data());
@@ -79,7 +120,7 @@ llvm::Optional<Sibling> readSibling(Operation &op) {
   if (!op.is(Op::MatMul) || op.numOperands() != 2 || op.has("block"))
     return llvm::None;
   const Element e = op.result()->type().element();
-  if (e != Element::F32 && e != Element::F16 && e != Element::BF16)
+  if (e != Element::F32 && e != Element::F16 && e != Element::BF16 && e != Element::I32)
     return llvm::None;
   Sibling s;
   s.product = &op;
@@ -87,8 +128,12 @@ llvm::Optional<Sibling> readSibling(Operation &op) {
   if (!s.weights || s.weights->rank() != 2 || op.operand(0) == op.operand(1))
     return llvm::None;
   s.result = op.result();
-  while (auto step = readStep(s.result, s.columns()))
+  for (;;) {
+    auto step = s.moves.empty() ? readStep(s.result, s.columns()) : llvm::None;
+    if (!step && !(step = readConversion(s.result, s.columns(), s.moves)))
+      break;
     s.steps.push_back(*std::move(step));
+  }
   const bool moved =
       s.result->hasUses() && llvm::all_of(s.result->uses(), [](Use *u) {
         return u->owner()->isAny(Op::Reshape, Op::Transpose, Op::Slice, Op::MatMul, Op::Attention);
@@ -99,13 +144,42 @@ llvm::Optional<Sibling> readSibling(Operation &op) {
   return moved && tiles < kManyTiles && rows > kFewRows ? llvm::Optional<Sibling>(s) : llvm::None;
 }
 
+/// Whether both maps compute the same but for numbers.
+bool isAlike(const Step &a, const Step &b) {
+  if (a.function != b.function || a.function != Op::Map)
+    return a.function == b.function;
+  if (a.at != b.at || a.map->numOperands() != b.map->numOperands() ||
+      a.map->result()->type().element() != b.map->result()->type().element())
+    return false;
+  std::map<const Value *, const Value *> same;
+  for (unsigned i = 0; i < a.map->numOperands(); ++i) {
+    if (elementArgument(*a.map, i)->type() != elementArgument(*b.map, i)->type())
+      return false;
+    same[elementArgument(*a.map, i)] = elementArgument(*b.map, i);
+  }
+  auto x = a.map->region().begin(), y = b.map->region().begin();
+  for (; x != a.map->region().end() && y != b.map->region().end(); ++x, ++y) {
+    if (x->kind() != y->kind() || x->numOperands() != y->numOperands() ||
+        (!x->is(Op::Const) && x->attributes() != y->attributes()))
+      return false;
+    for (unsigned i = 0; i < x->numOperands(); ++i)
+      if (same[x->operand(i)] != y->operand(i))
+        return false;
+    if (x->isTerminator())
+      continue;
+    if (x->result()->type() != y->result()->type())
+      return false;
+    same[x->result()] = y->result();
+  }
+  return x == a.map->region().end() && y == b.map->region().end();
+}
+
 bool isLike(const Sibling &a, const Sibling &b) {
   return a.product->operand(0) == b.product->operand(0) &&
          a.product->attributes() == b.product->attributes() &&
          a.product->parent() == b.product->parent() &&
          a.weights->element() == b.weights->element() && a.steps.size() == b.steps.size() &&
-         std::equal(a.steps.begin(), a.steps.end(), b.steps.begin(),
-                    [](const Step &x, const Step &y) { return x.function == y.function; });
+         std::equal(a.steps.begin(), a.steps.end(), b.steps.begin(), isAlike);
 }
 
 /// All products of the same tensor that are like `first`, in the order of the text; empty where
@@ -143,16 +217,90 @@ Tensor joinedWeights(llvm::ArrayRef<Sibling> all) {
   return joined;
 }
 
-/// `v` after step number `i` of all siblings.
-Value *buildStep(Builder &b, Value *v, llvm::ArrayRef<Sibling> all, size_t i) {
+/// The numbers of all siblings, one for each column, that `of` says of one.
+Value *buildColumns(Builder &b, llvm::ArrayRef<Sibling> all, Element e,
+                    llvm::function_ref<void(const Sibling &, std::vector<double> &)> of) {
   std::vector<double> values;
   for (const Sibling &s : all)
-    values.insert(values.end(), s.steps[i].columns.begin(), s.steps[i].columns.end());
-  Tensor t(v->type().element(), {int64_t(values.size())});
+    of(s, values);
+  Tensor t(e, {int64_t(values.size())});
   t.fromDoubles(0, t.size(), values.data());
+  return b.constant(t);
+}
+
+/// `v` after the map that step number `i` of all siblings is.
+Value *buildConversion(Builder &b, Value *v, llvm::ArrayRef<Sibling> all, size_t i) {
+  const Step &first = all[0].steps[i];
+  const unsigned rank = v->type().rank();
+  llvm::SmallVector<Value *, 4> operands;
+  std::vector<IndexMap> maps;
+  for (unsigned k = 0; k < first.map->numOperands(); ++k) {
+    const bool varies = k == first.at;
+    operands.push_back(varies ? v
+                              : buildColumns(b, all, first.map->operand(k)->type().element(),
+                                             [&](const Sibling &s, std::vector<double> &to) {
+                                               const Literal l =
+                                                   constantValue(s.steps[i].map->operand(k));
+                                               std::vector<double> own(size_t(l->size()));
+                                               l->toDoubles(0, l->size(), own.data());
+                                               own.resize(size_t(s.columns()), own[0]);
+                                               to.insert(to.end(), own.begin(), own.end());
+                                             }));
+    maps.push_back(varies ? identityMap(rank) : IndexMap{int64_t(rank) - 1});
+  }
+  // Numbers that differ, in the order of the text.
+  std::vector<bool> differs;
+  size_t position = 0;
+  for (Operation &s : first.map->region()) {
+    const size_t n = position++;
+    differs.push_back(s.is(Op::Const) && llvm::any_of(all, [&](const Sibling &other) {
+                        return std::next(other.steps[i].map->region().begin(), n)->attributes() !=
+                               s.attributes();
+                      }));
+    if (!differs.back())
+      continue;
+    operands.push_back(buildColumns(
+        b, all, s.result()->type().element(), [&](const Sibling &other, std::vector<double> &to) {
+          const Operation &own = *std::next(other.steps[i].map->region().begin(), n);
+          to.insert(to.end(), size_t(other.columns()), *scalarValue(own.result()));
+        }));
+    maps.push_back(IndexMap{int64_t(rank) - 1});
+  }
+  Operation *map =
+      b.map(operands, maps, v->type().shape(), [&](Builder &body, llvm::ArrayRef<Value *> args) {
+        std::map<const Value *, Value *> values;
+        for (unsigned k = 0; k < first.map->numOperands(); ++k)
+          values[elementArgument(*first.map, k)] = args[k];
+        size_t at = 0, next = first.map->numOperands();
+        for (Operation &s : first.map->region()) {
+          if (s.isTerminator())
+            break;
+          if (differs[at++]) {
+            values[s.result()] = args[next++];
+            continue;
+          }
+          llvm::SmallVector<Value *, 4> own;
+          for (Value *o : s.operands())
+            own.push_back(values.at(o));
+          values[s.result()] = body.scalar(s.kind(), own, s.attributes());
+        }
+        return llvm::SmallVector<Value *, 2>{
+            values.at(first.map->region().terminator()->operand(0))};
+      });
+  return map->result();
+}
+
+/// `v` after step number `i` of all siblings.
+Value *buildStep(Builder &b, Value *v, llvm::ArrayRef<Sibling> all, size_t i) {
+  if (all[0].steps[i].function == Op::Map)
+    return buildConversion(b, v, all, i);
+  Value *columns =
+      buildColumns(b, all, v->type().element(), [&](const Sibling &s, std::vector<double> &to) {
+        to.insert(to.end(), s.steps[i].columns.begin(), s.steps[i].columns.end());
+      });
   const unsigned rank = v->type().rank();
   return b
-      .map({v, b.constant(t)}, {identityMap(rank), IndexMap{int64_t(rank) - 1}}, v->type().shape(),
+      .map({v, columns}, {identityMap(rank), IndexMap{int64_t(rank) - 1}}, v->type().shape(),
            [&](Builder &body, llvm::ArrayRef<Value *> args) {
              return llvm::SmallVector<Value *, 2>{
                  body.scalar(all[0].steps[i].function, {args[0], args[1]})};
@@ -185,7 +333,10 @@ bool productsPattern(Operation &op, Rewriter &rw) {
     v = buildStep(b, v, all, i);
   int64_t at = 0;
   for (const Sibling &s : all) {
-    s.result->replaceAllUsesWith(buildSlice(b, v, at, s.columns()));
+    Value *part = buildSlice(b, v, at, s.columns());
+    for (Operation *move : s.moves)
+      part = b.value(move->kind(), {part}, move->attributes());
+    s.result->replaceAllUsesWith(part);
     at += s.columns();
   }
   return true;

@@ -15,6 +15,9 @@
 
 #include "llvm/Support/MathExtras.h"
 
+#include <atomic>
+#include <cmath>
+
 namespace tenon {
 namespace {
 
@@ -117,7 +120,11 @@ llvm::Optional<NarrowWeights> matchWeights(Operation &matmul) {
   Operation *map = v->def();
   if (!map || !map->is(Op::Map) || map->numResults() != 1)
     return llvm::None;
+  // Rounded to the product's type, or not.
   Operation *dequantize = map->region().terminator()->operand(0)->def();
+  if (dequantize && dequantize->is(Op::Cast) &&
+      dequantize->operand(0)->type().element() == Element::F32)
+    dequantize = dequantize->operand(0)->def();
   if (!dequantize || !dequantize->is(Op::Dequantize) ||
       dequantize->operand(0)->argumentOf() != &map->region())
     return llvm::None;
@@ -153,8 +160,40 @@ bool takesRows(const Operation &matmul, const TargetTraits &target, int64_t most
 bool suitsTensorCores(const Operation &matmul, const NarrowWeights &w, Element e, unsigned bits) {
   const int64_t blocks = w.block / 32;
   return bitWidth(e) == 16 && !matmul.boolAttr("trans_a") &&
-         (bits == 4 || (bits == 8 && e == Element::F16)) && w.block % 32 == 0 && blocks <= 8 &&
-         llvm::isPowerOf2_64(uint64_t(blocks));
+         (bits == 4 || (bits == 8 && e == Element::F16)) &&
+         ((bits == 8 && w.block == w.k) ||
+          (w.block % 32 == 0 && blocks <= 8 && llvm::isPowerOf2_64(uint64_t(blocks))));
+}
+
+/// The element of the scales beside rows of `e`: f32 where a scale is below the normal numbers of a
+/// half, which would leave it few bits, or beyond its largest.
+Element scaleElement(const Parameter &scale, Element e) {
+  const auto fits = [](double v) {
+    return v == 0 || (std::fabs(v) >= 0x1p-14 && std::fabs(v) <= 65504);
+  };
+  if (e != Element::F16 || (scale.literal && scale.literal->element() != Element::F32))
+    return e;
+  for (int64_t i = 0, count = scale.literal ? scale.literal->size() : 1; i < count; ++i)
+    if (!fits(scale.literal ? scale.literal->at(i) : scale.number))
+      return Element::F32;
+  return e;
+}
+
+/// Whether a weight of f8e4m3 is no number, which kernels do not ask.
+bool holdsNan(const Tensor &q) {
+  const auto isNan = [](uint8_t code) { return (code & 0x7f) == 0x7f; };
+  std::atomic<bool> found{false};
+  parallelFor(
+      int64_t(q.bytes().size()), kThreadElements,
+      [&](int64_t begin, int64_t end) {
+        bool any = false;
+        for (int64_t i = begin; i < end; ++i)
+          any |= isNan(q.bytes()[size_t(i)]);
+        if (any)
+          found = true;
+      },
+      kAllThreads);
+  return found;
 }
 
 /// The parameters by rows of blocks.
@@ -246,23 +285,32 @@ bool matmulPattern(Operation &op, Rewriter &rw) {
   // Unsigned weights around the middle of their range are signed ones around 0.
   const Element stored = w->q->element();
   const bool isNarrowFloat = isFloat(stored);
-  if (isNarrowFloat && !target.float8Products) // others widen them by arithmetic
-    return false;
   const unsigned bits = bitWidth(stored);
   const Tensor zeros = byBlocks(*w, w->zero, e);
   const double middle = isNarrowFloat || isSignedInt(stored) ? 0 : double(int64_t(1) << (bits - 1));
   const bool centred = zeros.isSplat() && zeros.at(0) == middle;
-  const bool onTensorCores = centred && !isNarrowFloat && suitsTensorCores(op, *w, e, bits);
+  const Element ofScales = centred ? scaleElement(w->scale, e) : e;
+  const bool onTensorCores =
+      centred && suitsTensorCores(op, *w, e, bits) && (ofScales == e || w->block == w->k);
   const int64_t most = onTensorCores ? target.narrowWeightRowsOfHalves : 0;
-  if (!takesRows(op, target, std::max(target.narrowWeightRows, most)) || !rw.fire(op))
+  if (!takesRows(op, target, std::max(target.narrowWeightRows, most)))
+    return false;
+  // Others widen floats of 8 bits by arithmetic.
+  const bool widens = most > 0 || target.float8Products;
+  if ((isNarrowFloat && (!widens || holdsNan(*w->q))) || !rw.fire(op))
     return false;
   Builder b = rw.before(op);
+  const Element narrow = centred && !isNarrowFloat ? signedElement(bits) : stored;
+  const bool flipped = centred && middle != 0;
+  const auto how = [&] {
+    return (w->rows ? "rows of " : "columns of ") + std::to_string(w->k) + name(narrow).str() +
+           (flipped ? ", flipped" : "");
+  };
   llvm::SmallVector<Value *, 4> operands{
       op.operand(0),
-      b.constant(byRows(*w, centred && !isNarrowFloat ? signedElement(bits) : stored,
-                        centred && middle != 0),
+      b.constant(rw.context().shared(how, *w->q, [&] { return byRows(*w, narrow, flipped); }),
                  op.operand(1)->hint()),
-      b.constant(byBlocks(*w, w->scale, e))};
+      b.constant(byBlocks(*w, w->scale, ofScales))};
   if (!centred)
     operands.push_back(b.constant(zeros));
   w->q->leaveMemory();

@@ -13,13 +13,16 @@
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
 
+#include <functional>
 #include <map>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 namespace tenon {
 
 class PassContext;
+struct RecurrentShape;
 
 /// An option of a pass, written `pass{name=value}` in a pipeline: an integer, or words without
 /// commas and braces.
@@ -67,6 +70,14 @@ struct PassControls {
 struct TargetTraits {
   /// Convolutions, pools and resizes run best with channels innermost.
   bool channelsLast = true;
+  /// Depthwise convolutions run as well along rows, with channels outermost.
+  bool depthwiseRows = false;
+  /// Products read tensors as they lie, at the speed of convolutions with channels innermost.
+  bool productsInPlace = false;
+  /// Channels that grouped convolutions of volumes are brought to (bundle-groups); 0: they stay as
+  /// they are. One H200, 32 channels of 32 x 56 x 56, 3x3x3, fp32: 188 µs where all channels are
+  /// one group and 2,765 for groups of eight on contract_any.
+  int64_t bundledVolumeChannels = 32;
   /// Kernels apply elementwise work to the elements of their first operand as they read them.
   bool prologues = true;
   /// Bytes of the tensor from which a prologue of several operations beats a pass of its own: of
@@ -83,6 +94,8 @@ struct TargetTraits {
   bool integerSums = true;
   /// Also for those of 16-bit activations, of two tensors, and of weights with a zero point.
   bool wideIntegerSums = true;
+  /// Sums of integers become bytes faster by a product of f32 than by one of 64 bits.
+  bool floatRescale = false;
   /// Rows up to which products with narrow weights (narrow-weights) beat those with floats.
   int64_t narrowWeightRows = INT64_MAX;
   /// The same of 16-bit floats with weights of 4 bits (fp16: or 8) around 0 and scales for 32, 64,
@@ -94,11 +107,26 @@ struct TargetTraits {
   std::string whyNoFloat8Products = "the target multiplies no floats of 8 bits";
   /// Products of one tensor, each too small for the machine, are faster as one.
   bool mergedProducts = false;
+  /// Products of 16-bit floats whose columns maps read as two halves are faster as two, beside each
+  /// other in a kernel that has both sums.
+  bool pairedProducts = false;
+  /// Reductions of one tensor are faster as one.
+  bool mergedReductions = false;
+  /// Matrix products take constants on their left as they do on their right.
+  bool leftWeights = true;
+  /// Rows picked by a table move as fast as pieces of a concat, each a copy of its own.
+  bool gatheredRows = true;
+  /// There are kernels for weights of bytes with a zero point for each output channel.
+  bool zeroPointsOfChannels = false;
   /// Contractions of bytes take a zero point of their input at no cost.
   bool zeroPoints = true;
   /// Elements of the largest head of attention that kernels take, where these have 16 bits, and
   /// where they are f32; 0: there are no such kernels.
   int64_t attentionHeadOfHalves = 256, attentionHead = 256;
+  /// Attention of more queries than these takes maps of its results.
+  int64_t attentionQueriesBeforeMaps = INT64_MAX;
+  /// Which recurrent layers there are kernels for; null: for all.
+  std::function<bool(const RecurrentShape &)> runsRecurrent;
   /// Programs branch and loop as values say; without that, control flow becomes plain operations.
   bool controlFlow = true;
   /// Sequences of groups that run side by side at most.
@@ -155,6 +183,12 @@ public:
   /// The same for an option of words; empty where it is not given.
   llvm::StringRef textOption(llvm::StringRef name) const;
 
+  /// What `make` makes of the elements of `of` in a way that `how` says in full. While a pass runs
+  /// over several graphs (a decoder's entries have all weights in common), it is made for the first
+  /// of them.
+  Tensor shared(llvm::function_ref<std::string()> how, llvm::ArrayRef<Tensor> of,
+                llvm::function_ref<Tensor()> make);
+
   /// Firings by id.
   std::map<std::string, int64_t, std::less<>> counts;
   /// Further figures a pass wants to report ("assign-layout.conversion-bytes").
@@ -178,6 +212,13 @@ private:
   bool onlyPasses_ = false, onlyOthers_ = false;
   std::map<std::string, Counter, std::less<>> counters_;
   const PassInfo *running_ = nullptr;
+  /// What shared() made, with what it was made of, whose places the keys are; looked up only.
+  struct Made {
+    Tensor result;
+    std::vector<Tensor> of;
+  };
+  std::unordered_map<std::string, Made> made_;
+  bool runsOnSeveral_ = false;
   std::map<std::string, std::string, std::less<>> options_; // of the running pass, as written
 };
 

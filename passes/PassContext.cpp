@@ -233,6 +233,33 @@ void PassContext::restart(llvm::StringRef id) {
     it->second.seen = 0;
 }
 
+Tensor PassContext::shared(llvm::function_ref<std::string()> how, llvm::ArrayRef<Tensor> of,
+                           llvm::function_ref<Tensor()> make) {
+  /// What is smaller is made as fast as it is found.
+  constexpr int64_t kLeast = 1 << 12;
+  const auto isLarge = [](const Tensor &t) {
+    return t.element() != Element::String && t.size() >= kLeast;
+  };
+  if (!runsOnSeveral_ || llvm::none_of(of, isLarge))
+    return make();
+  std::string key = how();
+  for (const Tensor &t : of) {
+    if (t.element() == Element::String)
+      return make();
+    key += '\0' + std::to_string(reinterpret_cast<uintptr_t>(t.bytes().data())) +
+           name(t.element()).str();
+    for (int64_t extent : t.shape())
+      key += 'x' + std::to_string(extent);
+  }
+  const auto known = made_.find(key);
+  if (known != made_.end())
+    return known->second.result;
+  Tensor result = make();
+  if (!result.isNull())
+    made_.insert({key, {result, of.vec()}});
+  return result;
+}
+
 int64_t PassContext::option(llvm::StringRef name) const {
   auto it = options_.find(name);
   if (it != options_.end())

@@ -160,8 +160,10 @@ bool PassManager::run(Module &module, const Pipeline &pipeline) {
       context_.options_[name] = value;
     const auto start = std::chrono::steady_clock::now();
     bool changed = false;
+    context_.runsOnSeveral_ = module.graphs.size() > 1;
     for (auto &graph : module.graphs)
       changed |= call.pass->run(*graph, context_);
+    context_.made_.clear();
     const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
     context_.running_ = nullptr;
     runs_.push_back({id.str(), changed, time.count()});

@@ -28,9 +28,10 @@ std::string toString(const Pipeline &pipeline);
 
 /// The pipelines of -O0 … -O3: imported → optimized, and optimized → groups in final layouts.
 llvm::StringRef optimizationPipeline(unsigned level);
-/// The same for a target, with what it needs at every level.
+/// The first for a target, with what it needs at every level.
 std::string optimizationPipeline(const TargetTraits &target, unsigned level);
 llvm::StringRef groupingPipeline(unsigned level);
+std::string groupingPipeline(const TargetTraits &target, unsigned level);
 /// What brings a float graph into the form that `quantize` looks for layers in.
 llvm::StringRef preparationPipeline();
 

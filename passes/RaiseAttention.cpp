@@ -16,9 +16,10 @@
 // Constant factors of q and k (an export that splits the scale between them) join the scale, also
 // those before a reshape or transpose. Behind the softmax, casts are seen through, and
 // `select(isnan w, 0, w)` and `select(h, 0, w)`, where the score is −∞ wherever h holds; these
-// become zero_undefined. Every value between the two products has one use. It is left to
-// canonicalisation to compose the transposes that bring k and v into rows, and to folding to
-// compute masks that are constant.
+// become zero_undefined. Where a target multiplies f8e4m3, weights that the model rounds to it are
+// left unrounded: they are numbers of 4 bits of a sum that is known behind the last key only. Every
+// value between the two products has one use. It is left to canonicalisation to compose the
+// transposes that bring k and v into rows, and to folding to compute masks that are constant.
 //
 // Reshapes between those maps that take leading dimensions apart and merge them again are moved to
 // q, k, v and the result first.
@@ -33,6 +34,7 @@
 
 #include "passes/AssignPrecision.h"
 #include "passes/Maps.h"
+#include "passes/QuantizedForm.h"
 #include "passes/Rewrite.h"
 
 #include "ir/Attention.h"
@@ -394,7 +396,34 @@ bool isCast(Operation &map) {
   return a && a->slope == 1 && !a->offset && a->inner == 0;
 }
 
-Weights findWeights(Value *v) {
+/// `v` is dequantised from f8e4m3, which one map makes of another value of the same unit, none of
+/// whose elements, at most 1, is too large for it: gives that value. Each rounds to 4 bits.
+Value *withoutFloat8(Value *v) {
+  const auto d = matchDequantized(v);
+  if (!d || d->q->type().element() != Element::F8E4M3 || !d->perTensor() || d->zero[0] != 0 ||
+      !d->q->hasOneUse())
+    return nullptr;
+  Operation *map = d->q->def();
+  if (!isPlainMap(map, 1) || !readsInPlace(*map, 0))
+    return nullptr;
+  const Operation *op = yielded(*map)->def();
+  if (!op || !op->is(Op::Cast))
+    return nullptr;
+  op = op->operand(0)->def();
+  if (op && op->is(Op::Clamp))
+    op = op->operand(0)->def();
+  const auto factor = op && op->isAny(Op::Mul, Op::Div) ? scalarValue(op->operand(1)) : llvm::None;
+  if (!factor || op->operand(0) != elementArgument(*map, 0))
+    return nullptr;
+  const double by = op->is(Op::Mul) ? *factor : 1 / *factor;
+  constexpr double kLargest = 448, kRounding = 1e-6; // of f8e4m3, and of a scale in f32
+  return std::abs(by * d->scale[0] - 1) < kRounding && by <= kLargest * (1 + kRounding)
+             ? map->operand(0)
+             : nullptr;
+}
+
+/// rounded: weights may have been rounded to f8e4m3.
+Weights findWeights(Value *v, bool rounded) {
   Weights w;
   unsigned uses = 1; // of v, by what has been seen
   while (Operation *def = v->def()) {
@@ -410,6 +439,8 @@ Weights findWeights(Value *v) {
       break;
     if (isCast(*def)) {
       v = def->operand(0);
+    } else if (Value *wide = rounded ? withoutFloat8(v) : nullptr) {
+      v = wide;
     } else if (Value *from = withoutUndefined(*def)) {
       w.zeroUndefined = true;
       uses = 2;
@@ -545,7 +576,7 @@ bool takesHead(Dim d, Element e, const TargetTraits &target) {
 bool matmulPattern(Operation &op, Rewriter &rw) {
   if (!isPlainProduct(&op) || op.boolAttr("trans_a"))
     return false;
-  const Weights weights = findWeights(op.operand(0));
+  const Weights weights = findWeights(op.operand(0), rw.context().target.float8Products);
   if (!weights.softmax)
     return false;
   llvm::SmallVector<Step, 4> steps;

@@ -10,6 +10,9 @@
 // Intermediate values that are needed elsewhere stay. Statistics move to f32 where they were
 // narrower, which is what such graphs want and cannot say.
 //
+// Rows that are divided by their length, as queries and keys of some attention are, are the root
+// mean square, scaled.
+//
 // A group norm is a normalize between reshapes, which part the channels and join them again, with a
 // scale of channels behind: that is no epilogue of the normalize as long as a reshape stands
 // between.
@@ -49,7 +52,7 @@ Value *through(Value *v, Op kind, llvm::Optional<double> *constant = nullptr) {
     return s->numOperands() == 1 && s->operand(0) == element ? map->operand(0) : nullptr;
   if (s->numOperands() != 2)
     return nullptr;
-  const bool commutes = s->isAny(Op::Add, Op::Mul);
+  const bool commutes = s->isAny(Op::Add, Op::Mul, Op::Max);
   for (unsigned i = 0; i < (commutes ? 2 : 1); ++i)
     if (s->operand(i) == element && (*constant = scalarValue(s->operand(1 - i))))
       return map->operand(0);
@@ -212,6 +215,62 @@ bool normalizePattern(Operation &op, Rewriter &rw) {
   if (!y)
     return false;
   return rw.replace(op, b.cast(y, op.result()->type().element()));
+}
+
+/// For `v` = max(u, bound) of a small bound, perhaps 0: u; else `v`, without a bound.
+Value *throughBound(Value *v, double &bound) {
+  bound = 0;
+  if (Value *u = through(v, Op::Relu))
+    return u;
+  llvm::Optional<double> least;
+  Value *u = through(v, Op::Max, &least);
+  if (!u)
+    return v;
+  bound = *least;
+  return u;
+}
+
+/// Whether rows of `v` are a transpose's, whose elements lie apart: a sum over them reads many rows
+/// side by side, which a normalize, a row at a time, does not.
+bool liesAcross(const Value *v) {
+  const Operation *def = v->def();
+  while (def && def->isAny(Op::Reshape, Op::Slice))
+    def = def->operand(0)->def();
+  return def && def->is(Op::Transpose) &&
+         def->intsAttr("perm").back() != int64_t(def->intsAttr("perm").size()) - 1;
+}
+
+// x / max(sqrt(sum(x * x)), e) = normalize(x) / sqrt(n): rows of length 1. e keeps rows of zeros,
+// and is so small that no other is as short; its square is added instead
+bool lengthPattern(Operation &op, Rewriter &rw) {
+  constexpr double kSmall = 1e-6;
+  unsigned whole, kept;
+  if (!combines(&op, Op::Div, whole, kept) || !isFloat(op.result()->type().element()))
+    return false;
+  Value *x = op.operand(whole);
+  double least;
+  Value *sum = through(throughBound(op.operand(kept), least), Op::Sqrt);
+  Ints axes;
+  Value *squares = sum && least >= 0 && least <= kSmall ? throughSum(sum, axes) : nullptr;
+  if (!squares || throughSquare(squares) != x || !readsWithout(op, kept, axes) || liesAcross(x))
+    return false;
+  double count = 1;
+  for (int64_t a : axes) {
+    const Dim extent = x->type().dim(unsigned(a));
+    if (!extent.isConstant() || extent.constant() == 0)
+      return false;
+    count *= double(extent.constant());
+  }
+  if (!rw.fire(op))
+    return false;
+  Builder b = rw.before(op);
+  mergeLocation(b.location, squares->def()->loc());
+  Value *y =
+      b.value(Op::Normalize, {x},
+              {{"axes", axes}, {"epsilon", least * least / count}, {"centered", Attribute(false)}});
+  Value *scale = y ? b.scalarConstant(y->type().element(), 1 / std::sqrt(count)) : nullptr;
+  Value *z = scale ? b.pointwise(Op::Mul, {y, scale}) : nullptr;
+  return z && rw.replace(op, b.cast(z, op.result()->type().element()));
 }
 
 /// A space whose extents multiply to those of two others, and in which dimensions of it each
@@ -388,6 +447,7 @@ bool splitPattern(Operation &op, Rewriter &rw) {
 }
 
 const Pattern kPatterns[] = {{"raise-normalize.map", normalizePattern},
+                             {"raise-normalize.length", lengthPattern},
                              {"raise-normalize.scale", scalePattern},
                              {"raise-normalize.split", splitPattern}};
 

@@ -4,6 +4,10 @@
 //     %s = Σ cast(%n − zero) * multiplier       %h = Σ mul_high (%n + bias) << before, multiplier
 //     %r = round_shift %s + addend, shift       %r = (%h + half) >> after
 //     clamp(%r + zero point, low, high)         clamp(%r + zero point, low, high)
+//
+//   Float (f32)
+//     %s = fma(cast(%n), multiplier, addend), one for each term
+//     cast(round(min(max(%s, low), high)) + zero point): to integers, which saturates
 #include "passes/Rescale.h"
 
 #include <algorithm>
@@ -59,8 +63,15 @@ public:
       t.setInt(int64_t(c), values[c]);
     add(b_.constant(t), {axis_});
   }
-  static bool isOne(llvm::ArrayRef<int64_t> values) {
-    return llvm::all_of(values, [&](int64_t v) { return v == values[0]; });
+  void list(llvm::ArrayRef<double> values) {
+    if (isOne(values))
+      return;
+    Tensor t(Element::F32, {int64_t(values.size())});
+    t.fromDoubles(0, int64_t(values.size()), values.data());
+    add(b_.constant(t), {axis_});
+  }
+  template <class T> static bool isOne(llvm::ArrayRef<T> values) {
+    return llvm::all_of(values, [&](T v) { return v == values[0]; });
   }
   std::vector<Value *> values;
   std::vector<IndexMap> maps;
@@ -81,6 +92,9 @@ public:
   Value *tensor() { return args_[next_++]; }
   Value *list(llvm::ArrayRef<int64_t> values, Element e) {
     return Operands::isOne(values) ? b_.scalarInt(e, values[0]) : args_[next_++];
+  }
+  Value *list(llvm::ArrayRef<double> values) {
+    return Operands::isOne(values) ? b_.scalarConst(Element::F32, values[0]) : args_[next_++];
   }
   Value *cast(Value *v, Element to) {
     if (v->type().element() == to)
@@ -121,6 +135,53 @@ ChannelRanges shifted(const ChannelRanges &ranges, llvm::ArrayRef<int64_t> offse
     const int64_t by = offset[offset.size() == 1 ? 0 : c];
     return Range{r.low + by, r.high + by};
   });
+}
+
+/// Half a unit in the last place of a float of this size, at most.
+double roundingOf(double magnitude) { return std::fabs(magnitude) * 0x1p-24; }
+
+double magnitude(const Range &r) { return double(std::max(std::abs(r.low), std::abs(r.high))); }
+
+/// None where the errors of f32 come to more than kMostFloatError of a step, or ranges are unknown.
+llvm::Optional<FloatProducts> toFloatProducts(const QuantizedSum &q, unsigned bits,
+                                              llvm::ArrayRef<ChannelRanges> ranges) {
+  const IntegerSum &s = q.sum;
+  const bool odd = q.zero % 2 != 0;
+  FloatProducts p;
+  p.zero = odd ? q.zero : 0;
+  size_t n = s.constant.size();
+  for (const IntegerTerm &t : s.terms) {
+    n = std::max({n, t.coefficient.size(), t.factor ? size_t(1) : t.zero.size()});
+    p.multipliers.push_back(eachChannel<double>(
+        t.coefficient.size(), [&](size_t c) { return double(float(t.coefficient[c] / q.scale)); }));
+  }
+  for (size_t c = 0; c < n; ++c) {
+    double addend = at(s.constant, c) / q.scale + double(odd ? 0 : q.zero);
+    for (size_t t = 0; t < s.terms.size(); ++t)
+      if (!s.terms[t].factor)
+        addend -= at(s.terms[t].zero, c) * at(p.multipliers[t], c);
+    const double added = double(float(addend));
+    // Beyond the bounds of the result nothing depends on errors.
+    const double inside = double(int64_t(1) << bits) + std::fabs(added);
+    double error = std::fabs(added - addend), sum = std::fabs(added);
+    for (size_t t = s.terms.size(); t-- > 0;) {
+      const double factor = at(s.terms[t].coefficient, c) / q.scale, by = at(p.multipliers[t], c);
+      const Range &range = ranges[t][ranges[t].size() == 1 ? 0 : c];
+      double product = std::fabs(by) * magnitude(range);
+      if (s.terms.size() == 1)
+        product = std::min(product, inside);
+      if (by != factor)
+        error += roundingOf(product);
+      if (magnitude(range) > 0x1p24)
+        error += roundingOf(product);
+      sum = s.terms.size() == 1 ? std::min(sum + product, inside) : sum + product;
+      error += roundingOf(sum);
+    }
+    if (!(error <= kMostFloatError))
+      return llvm::None;
+    p.addend.push_back(added);
+  }
+  return p;
 }
 
 } // namespace
@@ -170,12 +231,66 @@ llvm::Optional<RescalePlan> planRescale(const QuantizedSum &q, Element to,
       sum.terms.push_back(shifted(ranges[t], offsetOf(s.terms[t], plan)));
     plan.highProducts = toHighProducts(sum);
     plan.shortProducts = toShortProducts(sum);
+    if (bits == 8)
+      plan.floatProducts = toFloatProducts(q, bits, ranges);
   }
   return plan;
 }
 
+namespace {
+
+/// The form Float.
+Value *buildFloatRescale(Builder &b, const QuantizedSum &q, const RescalePlan &plan,
+                         llvm::ArrayRef<Value *> tensors, Type result) {
+  const IntegerSum &s = q.sum;
+  const FloatProducts &p = *plan.floatProducts;
+  const Element to = result.element();
+  const int64_t lowest = minInt(to), highest = maxInt(to);
+  Operands in(b, s.axis);
+  for (size_t t = 0; t < tensors.size(); ++t) {
+    in.tensor(tensors[t], s.terms[t].map);
+    if (s.terms[t].factor)
+      in.tensor(s.terms[t].factor, s.terms[t].factorMap);
+    in.list(p.multipliers[t]);
+  }
+  in.list(p.addend);
+  llvm::SmallVector<Dim, 6> space(result.shape().begin(), result.shape().end());
+  Operation *map =
+      b.map(in.values, in.maps, space, [&](Builder &body, llvm::ArrayRef<Value *> values) {
+        Arguments args(body, values);
+        std::vector<std::pair<Value *, Value *>> products;
+        for (size_t t = 0; t < tensors.size(); ++t) {
+          Value *n = args.tensor();
+          if (const IntegerTerm &term = s.terms[t]; term.factor) {
+            Value *by = args.cast(args.tensor(), Element::I32);
+            n = args.plus(args.cast(n, Element::I32), negated(term.zero));
+            n = body.scalar(Op::Mul, {n, args.plus(by, {-term.factorZero})});
+          }
+          n = args.cast(n, Element::F32);
+          products.emplace_back(n, args.list(p.multipliers[t]));
+        }
+        Value *sum = args.list(p.addend);
+        for (size_t t = products.size(); t-- > 0;)
+          sum = body.scalar(Op::Fma, {products[t].first, products[t].second, sum});
+        auto constant = [&](int64_t v) { return body.scalarConst(Element::F32, double(v)); };
+        if (plan.low > lowest)
+          sum = body.scalar(Op::Max, {sum, constant(plan.low - p.zero)});
+        if (plan.high < highest)
+          sum = body.scalar(Op::Min, {sum, constant(plan.high - p.zero)});
+        sum = body.scalar(Op::Round, {sum});
+        if (p.zero)
+          sum = body.scalar(Op::Add, {sum, constant(p.zero)});
+        return llvm::SmallVector<Value *, 2>{args.cast(sum, to)};
+      });
+  return map ? map->result() : nullptr;
+}
+
+} // namespace
+
 Value *buildRescale(Builder &b, const QuantizedSum &q, const RescalePlan &plan, RescaleForm form,
                     llvm::ArrayRef<Value *> tensors, Type result) {
+  if (form == RescaleForm::Float)
+    return buildFloatRescale(b, q, plan, tensors, result);
   const IntegerSum &s = q.sum;
   const bool high = form == RescaleForm::High, brief = form == RescaleForm::Short;
   const Element e = form == RescaleForm::Wide ? Element::I64 : Element::I32;

@@ -7,6 +7,7 @@
 #include "passes/AssignBranches.h"
 #include "passes/AssignLayout.h"
 #include "passes/AssignPrecision.h"
+#include "passes/BundleGroups.h"
 #include "passes/Canonicalize.h"
 #include "passes/CausalAttention.h"
 #include "passes/CenterChannels.h"
@@ -21,14 +22,19 @@
 #include "passes/Fold.h"
 #include "passes/FoldConvScale.h"
 #include "passes/Fuse.h"
+#include "passes/GatherRows.h"
 #include "passes/IntegerArithmetic.h"
 #include "passes/Isolate.h"
+#include "passes/MergeReductions.h"
 #include "passes/MergeSiblings.h"
 #include "passes/NarrowWeights.h"
 #include "passes/Patches.h"
+#include "passes/PointwiseProducts.h"
 #include "passes/QuantizedIo.h"
 #include "passes/RaiseAttention.h"
 #include "passes/RaiseNormalize.h"
+#include "passes/RaiseRecurrent.h"
+#include "passes/SplitProducts.h"
 #include "passes/quantize/Quantize.h"
 
 #include "llvm/ADT/Twine.h"
@@ -70,9 +76,14 @@ const PassOption kApart[] = {
 };
 
 const PassInfo kTable[] = {
+    // RaiseRecurrent.cpp
+    {Pass, "raise-recurrent", "loops of recurrent cells become one operation", runRaiseRecurrent},
+    {Pattern, "raise-recurrent.loop", "a product of a state, and maps over rows and units"},
+
     // FlattenControlFlow.cpp
     {Pass, "flatten-control-flow", "loops and branches become plain operations",
      runFlattenControlFlow},
+    {Pattern, "flatten-control-flow.chosen-table", "rows of both tables, then a selection"},
     {Pattern, "flatten-control-flow.if", "both branches, then a selection"},
     {Pattern, "flatten-control-flow.loop",
      "one copy of the body for each of a known number of trips"},
@@ -90,12 +101,17 @@ const PassInfo kTable[] = {
     {Pattern, "canonicalize.unit-reshape-into-map", "extents of 1 added or dropped before a map"},
     {Pattern, "canonicalize.identity-map", "maps that yield what they read"},
     {Pattern, "canonicalize.widened-bias", "attention widens a bias of 16 bits itself"},
+    {Pattern, "canonicalize.repeated-heads", "attention shares heads of keys and values itself"},
     {Pattern, "canonicalize.unit-reduce", "reductions over extents of 1"},
     {Pattern, "canonicalize.reshape-noop", "reshapes to the same shape"},
     {Pattern, "canonicalize.reshape-of-reshape", "the last reshape decides"},
     {Pattern, "canonicalize.transpose-noop", "transposes that permute nothing"},
     {Pattern, "canonicalize.transpose-of-transpose", "permutations compose, or cancel"},
     {Pattern, "canonicalize.unit-transpose", "transposes that only move extents of 1 are reshapes"},
+    {Pattern, "canonicalize.transposed-reshape",
+     "reshapes of leading dimensions between two transposes of the others"},
+    {Pattern, "canonicalize.reshaped-softmax",
+     "a softmax between reshapes of leading dimensions, there and back"},
     {Pattern, "canonicalize.slice-noop", "slices that take everything"},
     {Pattern, "canonicalize.slice-of-slice", "starts and steps compose"},
     {Pattern, "canonicalize.slice-of-concat", "slices within one operand of a concat"},
@@ -106,6 +122,8 @@ const PassInfo kTable[] = {
     {Pattern, "canonicalize.concat-run",
      "a run of operands that another concat has joined already"},
     {Pattern, "canonicalize.gather-constant", "gathers at one known index are slices"},
+    {Pattern, "canonicalize.gather-ramp", "gathers at positions one after another are slices"},
+    {Pattern, "canonicalize.last-query", "a query behind all keys has no order to keep"},
     {Pattern, "canonicalize.pool-noop", "pools over windows of one element"},
     {Pattern, "canonicalize.resize-noop", "resizes to the same size"},
     {Pattern, "canonicalize.if-constant", "conditions known at compile time"},
@@ -134,6 +152,8 @@ const PassInfo kTable[] = {
     {Pattern, "integer-arithmetic.movement", "dequantize below what only moves elements"},
     {Pattern, "integer-arithmetic.concat", "quantize above concat"},
     {Pattern, "integer-arithmetic.rescale", "sums, contractions and averages in fixed point"},
+    {Pattern, "integer-arithmetic.float-products",
+     "rescaling by fused multiply-adds of f32, where targets have it cheaper"},
     {Pattern, "integer-arithmetic.mul-high",
      "rescaling in 32 bits, where what they drop decides nothing"},
     {Pattern, "integer-arithmetic.short-products",
@@ -142,6 +162,8 @@ const PassInfo kTable[] = {
     {Pattern, "integer-arithmetic.table", "other functions of one tensor of bytes look it up"},
     {Pattern, "integer-arithmetic.softmax", "softmax of bytes sums entries of a table"},
     {Pattern, "integer-arithmetic.contract", "contractions that floats follow sum integers"},
+    {Pattern, "integer-arithmetic.signed-weights",
+     "weights of unsigned bytes are signed ones, without a zero point where they fit"},
 
     // Float8Arithmetic.cpp
     {Pass, "float8-arithmetic", "products of tensors in f8e4m3 multiply these",
@@ -159,6 +181,11 @@ const PassInfo kTable[] = {
     {Pass, "merge-siblings", "products of one tensor become one (CUDA; others: -O3)",
      runMergeSiblings},
     {Pattern, "merge-siblings.products", "with factors and biases of each column behind them"},
+
+    // SplitProducts.cpp
+    {Pass, "split-products", "products whose columns maps read as two halves become two (sm_90a)",
+     runSplitProducts},
+    {Pattern, "split-products.halves", "with maps of each column between them and the halves"},
 
     // quantize/Quantize.cpp
     {Pass, "quantize", "floats go through 8 bits around layers, as a file of ranges says",
@@ -185,6 +212,7 @@ const PassInfo kTable[] = {
     {Pass, "raise-normalize", "normalisations made of reductions and maps become one operation",
      runRaiseNormalize},
     {Pattern, "raise-normalize.map", "deviations over the root of their mean square"},
+    {Pattern, "raise-normalize.length", "rows over their length, or over a bound below it"},
     {Pattern, "raise-normalize.scale",
      "map(reshape(normalize x), c) = reshape(map(normalize x, c))"},
     {Pattern, "raise-normalize.split", "normalize(reshape x) over the dimensions of x"},
@@ -197,9 +225,11 @@ const PassInfo kTable[] = {
     {Pattern, "raise-attention.parts", "a bias of rows and columns of keys as two parts"},
 
     // CausalAttention.cpp
-    {Pass, "causal-attention", "a constant bias by which queries see no later keys is an attribute",
+    {Pass, "causal-attention", "a bias by which queries see no later keys is an attribute",
      runCausalAttention},
-    {Pattern, "causal-attention.mask", "biases that hide what lies above a diagonal"},
+    {Pattern, "causal-attention.mask", "constant biases that hide what lies above a diagonal"},
+    {Pattern, "causal-attention.positions",
+     "biases that hide keys by positions, which follow from extents"},
 
     // FoldConvScale.cpp
     {Pass, "fold-conv-scale", "per-channel scale and shift go into weights and bias",
@@ -216,6 +246,20 @@ const PassInfo kTable[] = {
      "channels reads them"},
     {Pattern, "decompose-conv-transpose.phases",
      "one convolution for each phase of the rows, with filters for those of the columns"},
+
+    // BundleGroups.cpp
+    {Pass, "bundle-groups", "grouped convolutions of volumes get fewer groups", runBundleGroups},
+    {Pattern, "bundle-groups.volume", "filters over the channels of several groups, with zeros"},
+
+    // PointwiseProducts.cpp
+    {Pass, "pointwise-products", "convolutions of single pixels become matrix products",
+     runPointwiseProducts},
+    {Pattern, "pointwise-products.conv", "where nothing around it wants channels innermost"},
+
+    // MergeReductions.cpp
+    {Pass, "merge-reductions", "reductions of the same tensors read these once",
+     runMergeReductions},
+    {Pattern, "merge-reductions.sibling", "one with the results of both"},
 
     // AbsorbPad.cpp
     {Pass, "absorb-pad", "explicit pads become those of the windows behind them", runAbsorbPad},
@@ -247,6 +291,12 @@ const PassInfo kTable[] = {
      "behind slices that share out what was transposed and reshaped"},
     {Pattern, "eliminate-transpose.merge",
      "before a reshape that merges dimensions behind another transpose"},
+    {Pattern, "eliminate-transpose.left",
+     "around products with constants, which move to the left of what they multiply"},
+
+    // GatherRows.cpp
+    {Pass, "gather-rows", "rows that movement rearranges are gathered by a table", runGatherRows},
+    {Pattern, "gather-rows.move", "rolls, and windows that are cut of images and put together"},
 
     // AssignPrecision.cpp, RoundWeights.cpp
     {Pass, "assign-precision", "tensors are stored, and contractions multiply, as --precision asks",
@@ -266,6 +316,7 @@ const PassInfo kTable[] = {
     // Fuse.cpp, MergeMaps.cpp
     {Pass, "fuse", "forms groups: what one kernel computes", runFuse, kFuseOptions},
     {Fusion, "fuse.transpose-read", "maps read transposed tensors through index maps"},
+    {Fusion, "fuse.reshaped-read", "maps of what a kernel makes in another shape join it"},
     {Fusion, "fuse.duplicate", "every reader dequantises for itself"},
     {Fusion, "fuse.pointwise", "chains of maps"},
     {Fusion, "fuse.conv-epilogue", "bias, activation and scale after a convolution"},
@@ -276,6 +327,7 @@ const PassInfo kTable[] = {
     {Fusion, "fuse.reduce-epilogue", "maps after a reduction"},
     {Fusion, "fuse.scan-epilogue", "maps after a scan"},
     {Fusion, "fuse.softmax-epilogue", "maps after a softmax"},
+    {Fusion, "fuse.attention-epilogue", "maps, such as the next quantisation, after attention"},
     {Fusion, "fuse.normalize-epilogue", "scale, bias and activation after a normalisation"},
     {Fusion, "fuse.resize-epilogue", "maps after a resize"},
     {Fusion, "fuse.gather-epilogue", "maps after a gather"},

@@ -24,12 +24,13 @@ llvm::Optional<Windows> windowsOf(const Operation &op, unsigned d) {
             kernel = op.operand(1)->type().dim(d + 2);
   if (!in.isConstant() || !out.isConstant() || !kernel.isConstant())
     return llvm::None;
-  return Windows{in.constant(),
-                 out.constant(),
-                 kernel.constant(),
-                 op.intsAttr("strides")[d],
-                 op.intsAttr("dilations")[d],
-                 op.intsAttr("pads")[d]};
+  // Texts may leave attributes out.
+  const auto entry = [&](llvm::StringRef name, int64_t otherwise) {
+    const Ints &all = op.intsAttr(name);
+    return all.empty() ? otherwise : all[d];
+  };
+  return Windows{in.constant(),       out.constant(),        kernel.constant(),
+                 entry("strides", 1), entry("dilations", 1), entry("pads", 0)};
 }
 
 /// Of weights [filters][channels][kernel_h][kernel_w].

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Add up CTest runs and print "N passed, N failed, N skipped" as the last line.
 
-usage: summary.py [--no-skips] RESULTS.xml...
+usage: summary.py [--no-skips] [--note=TEXT] RESULTS.xml...
 
 A suite's own counts are used where its output has them (GoogleTest's, lit's, or a
 line "N passed, N failed, N skipped"); any other suite counts as one test. The exit
 status is 1 when something failed, when nothing ran, or, with --no-skips, when
-something was skipped.
+something was skipped. TEXT says what was not run at all.
 """
 
 import argparse
@@ -44,6 +44,7 @@ def own_counts(output: str) -> list[int] | None:
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--no-skips", action="store_true")
+    parser.add_argument("--note")
     parser.add_argument("results", nargs="+")
     args = parser.parse_args()
 
@@ -84,6 +85,8 @@ def main() -> int:
         print(f"\nSKIPPED: {' '.join(skips)}" + (" (not allowed here)" if args.no_skips else ""))
     if not any(total):
         print("\nno tests ran")
+    if args.note:
+        print(f"\nNOT RUN: {args.note}")
     print(f"{total[0]} passed, {total[1]} failed, {total[2]} skipped")
     return 1 if total[1] or not any(total) or (args.no_skips and total[2]) else 0
 

@@ -78,7 +78,8 @@ std::string RunReport::verdictLine() const {
   case Verdict::Fail: return "FAIL";
   case Verdict::Nothing: break;
   }
-  return "nothing was compared; give --data with outputs, or --against=interpreter";
+  return std::string("nothing was compared; give --data with outputs, or ") +
+         (target == "interpreter" ? "--reference=MODEL" : "--against=interpreter");
 }
 
 double RunReport::maxError() const {
@@ -228,7 +229,8 @@ void RunReport::print(llvm::raw_ostream &os, bool verbose) const {
   for (const TensorCheck &c : outputs)
     line(os, c);
   if (!milliseconds.empty())
-    os << llvm::format("median %.4g ms of %zu runs\n", medianMilliseconds(), milliseconds.size());
+    os << llvm::format("median %.4g ms of %zu run%s\n", medianMilliseconds(), milliseconds.size(),
+                       milliseconds.size() == 1 ? "" : "s");
   if (instructions > 0)
     os << llvm::format("%.4g million instructions, executed by an emulator of %s\n",
                        instructions / 1e6, target.c_str());

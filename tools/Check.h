@@ -5,7 +5,9 @@
 #include "tools/Oracle.h"
 
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/Support/JSON.h"
+namespace llvm::json {
+class OStream; // declared here: with gtest and precompiled headers, clang 14 refuses JSON.h
+}
 
 namespace tenon {
 

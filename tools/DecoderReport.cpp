@@ -77,29 +77,26 @@ void printRuns(llvm::raw_ostream &os, llvm::ArrayRef<Run> runs) {
   }
 }
 
-/// What caches hold beyond MAX tokens, for the longest run.
-int64_t roomBehind(Module &module) {
+/// What a context carries from run to run: caches, and what is replaced.
+int64_t carriedBytes(Module &module) {
   Graph &graph = module.graph();
-  const int64_t rows = tokensOf(graph).upper() - 1;
   int64_t bytes = 0;
-  for (const State &s : graph.states)
-    if (s.appendAxis >= 0) {
-      const Type t = graph.returnOp()->operand(s.output)->type();
-      const int64_t all = t.dim(unsigned(s.appendAxis)).upper();
-      bytes += byteSize(t.element(), t.upperElements() / std::max<int64_t>(all, 1) * rows);
-    }
+  for (const State &s : graph.states) {
+    const Type t = graph.returnOp()->operand(s.output)->type();
+    bytes += byteSize(t.element(), t.upperElements());
+  }
   return bytes;
 }
 
-/// What was chosen where nobody said it, and what it costs.
-void printPrefill(llvm::raw_ostream &os, const DecoderRequest &request, Module &module) {
+/// What was chosen where nobody said it.
+void printPrefill(llvm::raw_ostream &os, const DecoderRequest &request) {
   if (!request.prefillChosen || request.prefill.empty())
     return;
   std::string lengths;
   for (int64_t rows : request.prefill)
     lengths += (lengths.empty() ? "" : ":") + std::to_string(rows);
-  os << "  prefill   " << lengths << " chosen for " << request.capacity << " tokens; caches have "
-     << formatBytes(roomBehind(module)) << " of room behind them; prefill=none leaves it out\n";
+  os << "  prefill   " << lengths << " chosen for " << request.capacity
+     << " tokens; prefill=none leaves it out\n";
 }
 
 } // namespace
@@ -116,7 +113,7 @@ void printDecoder(llvm::raw_ostream &os, const DecoderInterface &d, Module &modu
   const std::vector<Run> runs = runsOf(module, summary);
   printRuns(os, runs);
   if (!runs.empty())
-    printPrefill(os, d.request, module);
+    printPrefill(os, d.request);
   const size_t most = 2;
   for (bool grows : {true, false}) {
     std::vector<const ImportState *> caches;
@@ -135,10 +132,20 @@ void printDecoder(llvm::raw_ostream &os, const DecoderInterface &d, Module &modu
     if (caches.size() > most)
       os << "            and " << caches.size() - most << " more\n";
   }
+  for (size_t i = 0; i < d.given.size() && i < most; ++i)
+    os << (i ? "            " : "  given     ") << escaped(d.given[i])
+       << (i ? "\n" : ": of an encoder, the same in all runs\n");
+  if (d.given.size() > most)
+    os << "            and " << d.given.size() - most << " more\n";
   for (const auto &[name, what] : d.following)
     os << "  computed  " << escaped(name) << ": " << meaning(what) << '\n';
   for (const auto &[name, value] : d.bound)
     os << "  bound     " << escaped(name) << " = " << value << '\n';
+  os << "  memory    " << formatBytes(carriedBytes(module)) << " of a context for "
+     << (llvm::any_of(d.caches, [](const ImportState &c) { return !c.appendAxis; })
+             ? "caches and what is replaced"
+             : "caches")
+     << "\n";
 }
 
 void writeDecoder(llvm::json::OStream &json, const DecoderInterface &d, Module &module,
@@ -160,11 +167,16 @@ void writeDecoder(llvm::json::OStream &json, const DecoderInterface &d, Module &
             json.attribute("axis", *s.appendAxis);
         });
     });
+    json.attributeArray("given", [&] {
+      for (const std::string &name : d.given)
+        json.value(text(name));
+    });
     json.attributeArray("prefill", [&] {
       for (int64_t rows : d.request.prefill)
         json.value(rows);
     });
     json.attribute("prefill_chosen", d.request.prefillChosen);
+    json.attribute("carried_bytes", carriedBytes(module));
     json.attributeArray("runs", [&] {
       for (const Run &run : runsOf(module, summary))
         json.object([&] {

@@ -19,6 +19,29 @@
 
 namespace tenon {
 
+namespace {
+
+llvm::SmallString<128> temporaryPlace() {
+  llvm::SmallString<128> place;
+  llvm::sys::path::system_temp_directory(/*ErasedOnReboot=*/true, place);
+  return place;
+}
+
+/// Why a file cannot be written. A full disk has a remedy, which differs for temporary files:
+/// nobody has named their place.
+std::string whyUnwritten(llvm::StringRef path, std::error_code code) {
+  std::string text = "cannot write '" + path.str() + "': " + code.message();
+  if (code != std::errc::no_space_on_device)
+    return text;
+  return text + (path.startswith((temporaryPlace() + "/tenon").str())
+                     ? std::string("; ") + kFullPlaceRemedy
+                     : "; free some of the disk, or name a file on another one");
+}
+
+} // namespace
+
+const char *const kFullPlaceRemedy = "free some of that disk, or name another place in TMPDIR";
+
 OutputFiles::~OutputFiles() {
   for (const File &f : files_)
     discard(f.temporary);
@@ -64,14 +87,14 @@ bool OutputFiles::add(llvm::StringRef path, llvm::function_ref<void(llvm::raw_os
     os.clear_error();
   }
   if (code)
-    diagnostics_.error("cannot write '" + path.str() + "': " + code.message());
+    diagnostics_.error(whyUnwritten(path, code));
   return !code;
 }
 
 bool OutputFiles::commit() {
   for (const File &f : files_) {
     if (std::error_code code = llvm::sys::fs::rename(f.temporary, f.path)) {
-      diagnostics_.error("cannot write '" + f.path + "': " + code.message());
+      diagnostics_.error(whyUnwritten(f.path, code));
       return false;
     }
     llvm::sys::DontRemoveFileOnSignal(f.temporary);
@@ -172,9 +195,7 @@ void TemporaryFolder::keep() {
 }
 
 std::string TemporaryFolder::whyNot() const {
-  llvm::SmallString<128> place;
-  llvm::sys::path::system_temp_directory(/*ErasedOnReboot=*/true, place);
-  return ("cannot create a temporary folder in '" + place + "': " + error_.message() +
+  return ("cannot create a temporary folder in '" + temporaryPlace() + "': " + error_.message() +
           "; name another place in TMPDIR")
       .str();
 }

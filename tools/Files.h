@@ -65,6 +65,9 @@ private:
   bool keep_ = false;
 };
 
+/// What to do when the place of temporary folders is full.
+extern const char *const kFullPlaceRemedy;
+
 /// Removes the temporaries of this process, files and folders, before it ends by a signal: only
 /// what POSIX allows in a handler.
 void removeUnfinished();

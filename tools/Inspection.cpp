@@ -114,7 +114,7 @@ void Inspection::printLayers(llvm::raw_ostream &os, Module &module) const {
     const Plan plan = planMemory(*graph);
     const std::string run = runTitle(*graph);
     os << "layers of " << graph->target << (run.empty() ? "" : ", runs of " + run)
-       << "\n   step       MACs    weights        RAM"
+       << ", weights and RAM in bytes\n   step       MACs    weights        RAM"
        << (footprint ? "       code      cycles" : "") << "  kernel\n";
     double macs = 0;
     for (const Layer &l : layers(plan)) {
@@ -208,6 +208,8 @@ void Inspection::writeVariant(llvm::json::OStream &json, Graph &graph, const Pla
   json.attribute("name", graph.target);
   if (const std::string run = runTitle(graph); !run.empty())
     json.attribute("runs", run);
+  if (isEntry(graph))
+    json.attribute("entry", graph.name);
   json.attribute("weight_bytes", plan.weightBytes);
   json.attribute("arena_bytes", plan.arenaBytes);
   json.attribute("bound_bytes", plan.boundBytes);

@@ -3,6 +3,7 @@
 
 #include "tools/Files.h"
 
+#include "compiler/CodeOptions.h"
 #include "compiler/NativeTarget.h"
 #include "compiler/Npy.h"
 #include "compiler/OptionForms.h"
@@ -27,7 +28,7 @@ namespace tenon {
 bool Runner::aim() {
   if (options.code.target == "interpreter")
     return true;
-  target = resolveTarget(options.code.target, diagnostics());
+  target = codeTarget(options.code, diagnostics());
   if (!target)
     return fail(Usage);
   if (!canRunHere(*target, diagnostics()))
@@ -61,7 +62,7 @@ std::vector<uint64_t> Runner::seeds() const {
   const bool given = llvm::any_of(data.inputs, [](const Tensor &t) { return !t.isNull(); }) ||
                      compiler.inputs().empty();
   std::vector<uint64_t> out{given ? uint64_t(0) : 1};
-  if (options.data.check == "groups" && !compiler.inputs().empty())
+  if (!compiler.inputs().empty())
     for (uint64_t s = 1; s <= options.data.seeds; ++s)
       if (s != out.front())
         out.push_back(s);
@@ -377,10 +378,11 @@ bool Runner::run() {
                  llvm::any_of(data.outputs, [](const Tensor &t) { return !t.isNull(); });
   bool ok;
   if (options.code.target == "interpreter") {
-    if (!options.data.against.empty() && options.data.against != "interpreter") {
-      diagnostics().error("--against=" + options.data.against +
+    if (const std::string &other = options.data.against; !other.empty()) {
+      diagnostics().error("--against=" + other +
                           ": the interpreter is what others are compared with; give --target=" +
-                          options.data.against + " --against=interpreter");
+                          (other == "interpreter" ? "cpu:native" : other) +
+                          " --against=interpreter");
       return fail(Usage);
     }
     ok = runOnInterpreter();

@@ -4,6 +4,7 @@
 #include "tools/Files.h"
 
 #include "llvm/ADT/SmallVector.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Process.h"
@@ -21,8 +22,8 @@ llvm::Optional<std::string> named(llvm::StringRef variable) {
 std::string find(llvm::StringRef variable, llvm::ArrayRef<const char *> names,
                  llvm::ArrayRef<llvm::StringRef> folders = {}) {
   if (auto name = named(variable)) {
-    auto path = llvm::sys::findProgramByName(*name);
-    return path ? *path : ""; // never another one than what was asked for
+    auto path = llvm::sys::findProgramByName(*name); // takes a name with a slash as it is
+    return path && llvm::sys::fs::can_execute(*path) ? *path : ""; // never another one
   }
   for (const char *name : names)
     if (auto path = llvm::sys::findProgramByName(name))
@@ -58,6 +59,14 @@ std::string whyMissing(llvm::StringRef variable, llvm::StringRef otherwise) {
 
 namespace {
 
+/// Whether a program that wrote this log, in a folder that is perhaps full itself, had no room
+/// left.
+bool ranOutOfSpace(llvm::StringRef log, llvm::StringRef text) {
+  constexpr uint64_t kNothing = 64 << 10;
+  const auto space = llvm::sys::fs::disk_space(llvm::sys::path::parent_path(log));
+  return text.contains("No space left on device") || (space && space->available < kNothing);
+}
+
 /// Starts it; a process that could not start has no id, and `error` says why.
 llvm::sys::ProcessInfo start(const ToolCall &call, std::string &error) {
   std::vector<llvm::StringRef> words{call.program};
@@ -83,12 +92,16 @@ bool finish(const ToolCall &call, const llvm::sys::ProcessInfo &process, std::st
   for (const std::string &a : call.arguments)
     line += " " + a;
   d.notes.push_back(line);
-  if (auto buffer = llvm::MemoryBuffer::getFile(call.log)) {
-    llvm::SmallVector<llvm::StringRef, 32> lines;
-    (*buffer)->getBuffer().split(lines, '\n', -1, /*KeepEmpty=*/false);
-    for (size_t i = 0; i < lines.size() && i < 20; ++i)
-      d.notes.push_back(lines[i].str());
-  }
+  auto buffer = llvm::MemoryBuffer::getFile(call.log);
+  const llvm::StringRef text = buffer ? (*buffer)->getBuffer() : "";
+  llvm::SmallVector<llvm::StringRef, 32> lines;
+  text.split(lines, '\n', -1, /*KeepEmpty=*/false);
+  for (size_t i = 0; i < lines.size() && i < 20; ++i)
+    d.notes.push_back(lines[i].str());
+  if (ranOutOfSpace(call.log, text))
+    d.notes.push_back(("there is no room left in '" + llvm::sys::path::parent_path(call.log) +
+                       "': " + kFullPlaceRemedy)
+                          .str());
   return false;
 }
 

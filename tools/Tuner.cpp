@@ -88,13 +88,9 @@ Tuner::Tuner(ToolHost &host, Compiler &compiler, const Target &target, const Cod
 
 bool Tuner::check() {
   Diagnostics &d = diagnostics();
-  if (!target_.family->facts.tunable)
-    d.error("schedules of " + target_.name +
-            " are not measured: its kernels leave nothing to choose; tune a cpu or cuda target");
-  else if (target_.levels.size() != 1)
-    d.error("one machine level is tuned at a time, " + target_.name +
-            " has several; tune each and give all files to --tuning");
-  else if (compiler_.module().stage == Stage::Scheduled)
+  if (!canTune(target_, d))
+    return false;
+  if (compiler_.module().stage == Stage::Scheduled)
     d.error("the module is scheduled already; tune the model, or a .tn file of an earlier stage");
   else
     return true;
@@ -131,13 +127,15 @@ bool Tuner::begin() {
 /// that are half full.
 void Tuner::takeGraph() {
   Graph &graph = graphOfRun(compiler_.module(), settings_.tokens);
-  if (const Dim count = tokensOf(graph); count.isSymbol())
+  const Dim count = tokensOf(graph);
+  if (count.isSymbol())
     extents_[count.symbol().str()] = count.upper();
   for (const State &s : graph.states)
     if (s.appendAxis >= 0) {
       const Dim length = graph.body().argument(s.input)->type().dim(unsigned(s.appendAxis));
       if (length.isSymbol())
-        extents_[length.symbol().str()] = length.upper() / 2;
+        extents_[length.symbol().str()] =
+            std::min(length.upper() / 2, (length + count).upper() - count.upper());
     }
   compiler_.exchange(aloneForRun(compiler_.module(), settings_.tokens));
 }

@@ -6,7 +6,8 @@
 
 namespace tenon {
 
-/// "384 B", "64.6 KiB", "2.1 MiB", "3.4 GiB": bytes themselves below 10 KiB.
+/// "384 B", "64.6 KiB", "512 KiB", "2.1 MiB", "3.4 GiB": bytes themselves below 10 KiB, whole
+/// amounts without a decimal.
 std::string formatBytes(int64_t bytes);
 
 } // namespace tenon

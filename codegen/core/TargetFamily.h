@@ -30,6 +30,9 @@ struct FamilyFacts {
   bool tunable = true;
   /// A program runs the module's entries where there are few tokens.
   bool entries = false;
+  /// Programs copy the caller's tensors of fixed extents that lie at no multiple of
+  /// kPortAlignment (codegen/memory/Alignment.h).
+  bool alignsPorts = false;
   /// One file may hold code for several levels.
   bool joinsLevels = false;
 };

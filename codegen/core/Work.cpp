@@ -4,6 +4,7 @@
 #include "ir/Attention.h"
 
 #include "ir/Names.h"
+#include "ir/Recurrent.h"
 
 namespace tenon {
 namespace {
@@ -38,6 +39,10 @@ double flopsOf(const Operation &op) {
     const auto values = double(y.shape().back().upper());
     const double heads = out / values / std::max(1.0, double(y.dim(y.rank() - 2).upper()));
     return heads * visibleScores(op) * (2 * double(q.shape().back().upper()) + 2 * values + 4);
+  }
+  case Op::Recurrent: {
+    const RecurrentShape r = recurrentShape(op);
+    return 2 * out * double(r.hidden) * double(r.gates[0] + r.gates[1]);
   }
   case Op::Pool: {
     double window = 1;
@@ -79,11 +84,19 @@ double visibleScores(const Operation &attention) {
   return seen;
 }
 
+/// Whether nothing of an operand but its extents is asked for.
+static bool isOnlyMeasured(const Operation &op, unsigned operand) {
+  if (!op.is(Op::Group))
+    return op.is(Op::ShapeOf);
+  return llvm::all_of(op.region().argument(operand)->uses(),
+                      [](const Use *u) { return u->owner()->is(Op::ShapeOf); });
+}
+
 Work workOf(const Operation &group) {
   Work w;
-  for (Value *v : group.operands())
-    if (v->type().isTensor())
-      w.bytes += byteSize(v->type().element(), v->type().upperElements());
+  for (unsigned i = 0; i < group.numOperands(); ++i)
+    if (const Type t = group.operand(i)->type(); t.isTensor() && !isOnlyMeasured(group, i))
+      w.bytes += byteSize(t.element(), t.upperElements());
   for (Value *v : group.results())
     if (v->type().isTensor())
       w.bytes += byteSize(v->type().element(), v->type().upperElements());

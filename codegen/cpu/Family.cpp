@@ -20,6 +20,11 @@ llvm::ArrayRef<const Tactic *> tactics() {
 namespace {
 
 void setTraits(llvm::ArrayRef<const TargetLevel *> levels, TargetTraits &traits) {
+  traits.gatheredRows = false;
+  traits.bundledVolumeChannels = 0; // convolutions have their groups
+  traits.leftWeights = false;       // only those on the right are packed
+  traits.mergedReductions = true;
+  traits.zeroPointsOfChannels = levels.front()->simdWidth > 1;
   // Without vectors the products and the softmax apart are as fast (docs/kernels.md).
   if (levels.front()->simdWidth == 1)
     traits.attentionHead = traits.attentionHeadOfHalves = 0;

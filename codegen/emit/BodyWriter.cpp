@@ -90,7 +90,7 @@ std::string BodyWriter::declaration(const std::string &type, llvm::ArrayRef<Elem
                                     llvm::ArrayRef<std::string> legend) {
   std::vector<std::string> types, values;
   for (unsigned o : program_.outputs)
-    types.push_back(cppLanes(program_.nodes[o].element));
+    types.push_back(typeOf(o));
   const bool one = types.size() == 1;
   w_.open("struct " + type);
   for (size_t i = 0; i < legend.size(); ++i)
@@ -160,7 +160,16 @@ void BodyWriter::operation(size_t node) {
                                  : n.op->is(Op::Const) ? constant(n)
                                                        : function(node);
   names_[node] = "t" + std::to_string(locals_++);
-  w_.line("const " + cppLanes(n.element) + " " + names_[node] + " = " + expression + ";");
+  w_.line("const " + typeOf(unsigned(node)) + " " + names_[node] + " = " + expression + ";");
+}
+
+/// What is rounded to bytes on a device and stored is rounded where that happens.
+std::string BodyWriter::typeOf(unsigned node) const {
+  const Element e = program_.nodes[node].element;
+  const bool isKept = storesOutputs_ && program_.outputs.size() == 1 &&
+                      program_.outputs[0] == node &&
+                      llvm::StringRef(spellings_[node].pattern).startswith("round_to<");
+  return isKept ? "byte_result<L, " + cppElement(e).str() + ">" : cppLanes(e);
 }
 
 void BodyWriter::table(size_t node) {
@@ -197,7 +206,7 @@ std::string BodyWriter::function(size_t node) const {
   for (unsigned k : spelling.operands)
     operands.push_back(names_[k]);
   const Element source = n.operands.empty() ? n.element : program_.nodes[n.operands[0]].element;
-  if (n.op->is(Op::Cast))
+  if (n.op->is(Op::Cast) && spelling.operands == n.operands)
     return cast(node);
   if (isInteger(n.element) && n.op->isAny(Op::Add, Op::Sub, Op::Mul) &&
       spelling.operands == n.operands) // operators would not wrap

@@ -41,6 +41,7 @@ private:
   std::string index(size_t node) const;
   std::string function(size_t node) const;
   std::string cast(size_t node) const;
+  std::string typeOf(unsigned node) const;
   bool isOnlyStored(size_t node) const;
 
   const ScalarProgram &program_;

@@ -1,6 +1,8 @@
 // Implements the text of a decoder's functions.
 #include "codegen/emit/DecoderText.h"
 
+#include "ir/SumBounds.h"
+
 namespace tenon {
 
 void writeDecoderForm(SourceWriter &w, const InterfaceInfo &info, const DimSpelling &dims) {
@@ -39,6 +41,21 @@ int64_t decoderBytes(const DecoderInfo &d) {
   const int64_t piece = d.count.upper();
   const int64_t tokens = (piece * bitWidth(d.token) / 8 + 63) / 64 * 64;
   return kState + tokens + d.vocabulary * bitWidth(d.logit) / 8 * (d.lastLogits ? 1 : piece);
+}
+
+std::vector<std::string> sumMembers(const Module &module, const DimSpelling &dims) {
+  std::vector<Dim> asked; // of what callers give: no run asks for the others
+  for (Dim d : dims.symbols())
+    if (llvm::any_of(module.graph().body().arguments(), [&](const Value *a) {
+          return a->type().isTensor() && llvm::is_contained(a->type().shape(), d);
+        }))
+      asked.push_back(d);
+  std::vector<std::string> rows;
+  for (const SumBound &s : sumsOf(asked))
+    rows.push_back(std::to_string(dims.indexOf(s.first.symbol())) + ", " +
+                   std::to_string(dims.indexOf(s.second.symbol())) + ", " +
+                   std::to_string(s.upper));
+  return rows;
 }
 
 } // namespace tenon

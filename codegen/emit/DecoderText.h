@@ -14,6 +14,10 @@ void writeDecoderForm(SourceWriter &w, const InterfaceInfo &info, const DimSpell
 void writeDecoderFunctions(SourceWriter &w, const InterfaceInfo &info, const std::string &scope,
                            const std::string &tenon, const std::string &machine);
 
+/// What two run-time dimensions are together at most (ir/SumBounds.h): for each such pair the
+/// members of its row, "0, 1, 64". Entries have the bounds of the first graph.
+std::vector<std::string> sumMembers(const Module &module, const DimSpelling &dims);
+
 /// What the functions of a decoder remember in a context, as common/decoder.h counts it.
 int64_t decoderBytes(const DecoderInfo &info);
 

@@ -141,8 +141,8 @@ private:
  * A model holds the weights, is immutable and may be shared between threads. A context
  * holds the memory of one run at a time: one for each thread or stream. Functions return 0
  * or an error code that @_error_message explains. Tensors are dense, row-major, in the
- * shape that the macros state (the largest one where a dimension is settable). Any alignment
- * is correct; 16 bytes and more are fast.
+ * shape that the macros state (the largest one where a dimension is settable). Any address that
+ * is a multiple of their elements' size is correct; multiples of 16 bytes and more are fast.
  *
  *   @_model *model;
  *   @_context *context;

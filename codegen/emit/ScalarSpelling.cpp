@@ -54,9 +54,12 @@ void ScalarSpeller::findNarrow() {
 
 ScalarSpelling ScalarSpeller::operator()(unsigned number) const {
   const ScalarNode &n = node(number);
-  if (level_.family->facts.device)
+  if (level_.family->facts.device) {
     if (auto s = positiveClamp(n))
       return *s;
+    if (auto s = roundedByte(n))
+      return *s;
+  }
   if (level_.dsp) {
     if (auto s = highProductAndSum(n))
       return *s;
@@ -99,6 +102,31 @@ llvm::Optional<ScalarSpelling> ScalarSpeller::positiveClamp(const ScalarNode &n)
   if (!low || !high || *low != 0 || *high <= 0)
     return llvm::None;
   return ScalarSpelling{"clamp_positive<L>($0, $1)", {n.operands[0], n.operands[2]}};
+}
+
+/// cast(round(x)) to a byte, and such a byte as a float
+llvm::Optional<ScalarSpelling> ScalarSpeller::roundedByte(const ScalarNode &n) const {
+  const auto roundedBy = [&](const ScalarNode &byte) -> llvm::Optional<unsigned> {
+    if (byte.kind != ScalarNode::Function || !byte.op->is(Op::Cast) ||
+        (byte.element != Element::I8 && byte.element != Element::U8))
+      return llvm::None;
+    const ScalarNode &rounded = node(byte.operands[0]);
+    if (rounded.kind != ScalarNode::Function || !rounded.op->is(Op::Round) ||
+        rounded.element != Element::F32)
+      return llvm::None;
+    return rounded.operands[0];
+  };
+  if (!n.op->is(Op::Cast))
+    return llvm::None;
+  if (const auto x = roundedBy(n))
+    return ScalarSpelling{"round_to<L, $T>($0)", {*x}};
+  const ScalarNode &byte = node(n.operands[0]);
+  const auto x = n.element == Element::F32 ? roundedBy(byte) : llvm::None;
+  if (!x)
+    return llvm::None;
+  return ScalarSpelling{byte.element == Element::I8 ? "round_within<L, int8_t>($0)"
+                                                    : "round_within<L, uint8_t>($0)",
+                        {*x}};
 }
 
 /// mul_high(a, b) + c

@@ -33,6 +33,7 @@ private:
   void findNarrow();
 
   llvm::Optional<ScalarSpelling> positiveClamp(const ScalarNode &n) const;
+  llvm::Optional<ScalarSpelling> roundedByte(const ScalarNode &n) const;
   llvm::Optional<ScalarSpelling> highProductAndSum(const ScalarNode &n) const;
   llvm::Optional<ScalarSpelling> shiftAndSaturate(const ScalarNode &n) const;
 

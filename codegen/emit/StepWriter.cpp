@@ -1,6 +1,8 @@
 // Implements StepWriter.
 #include "codegen/emit/StepWriter.h"
 
+#include "codegen/memory/Alignment.h"
+
 #include "codegen/core/TargetFamily.h"
 #include "codegen/emit/BodyWriter.h"
 #include "ir/Names.h"
@@ -230,10 +232,13 @@ std::string Places::pointer(Value *value, bool constant) const {
 
 bool Places::isAligned(Value *value, Dim offset, int64_t bytes) const {
   const Placement &p = plan_[value];
-  if (p.home == Home::Input || p.home == Home::Output || p.start || !offset.isConstant())
-    return false; // the caller's memory, or known at run time only
   const unsigned bits = bitWidth(value->type().element());
-  return bits >= 8 && (p.at + offset.constant() * int64_t(bits / 8)) % bytes == 0;
+  if (p.start || !offset.isConstant() || bits < 8)
+    return false; // known at run time only
+  const int64_t more = offset.constant() * int64_t(bits / 8);
+  if (p.home == Home::Input || p.home == Home::Output)
+    return isKnownAligned(plan_, value, more, bytes);
+  return (p.at + more) % bytes == 0;
 }
 
 std::string StepWriter::pointer(Value *argument, Dim offset) {

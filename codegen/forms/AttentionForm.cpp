@@ -12,6 +12,12 @@ AttentionForm::AttentionForm(const GroupForm &form, bool merge)
   std::vector<Strides> operands{result()};
   for (unsigned i = 0; i < form.anchorInputs.size(); ++i)
     operands.push_back(operand(i));
+  if (!form.bodyIsIdentity()) {
+    for (const OutputForm &o : llvm::makeArrayRef(form.outputs).drop_front())
+      operands.push_back(stridesOf(o, rank()));
+    for (const Access &a : form.body.inputs)
+      operands.push_back(stridesOf(a, rank()));
+  }
   llvm::SmallVector<unsigned, 6> order;
   for (unsigned d = 0; d + 2 < rank(); ++d)
     order.push_back(d);
@@ -102,7 +108,7 @@ void AttentionForm::writeRest(StepWriter &out, StepWriter::Change change) const 
              std::to_string(factor(i).step) + ", " + std::to_string(factor(i).extent) + ">(" +
              operand(part(i)) + ")";
   w.line("const auto bias = pack(" + added + ");");
-  w.line("const auto y = " + out.resultView(0, change(resultView())) + ";");
+  writeResults(out, change);
   if (!hasOrder())
     return;
   const Operation &op = *form_.anchor;
@@ -112,14 +118,37 @@ void AttentionForm::writeRest(StepWriter &out, StepWriter::Change change) const 
          cppScalar(Element::F32, op.floatAttr("softcap", 0)) + ");");
 }
 
+void AttentionForm::writeResults(StepWriter &out, StepWriter::Change change) const {
+  SourceWriter &w = out.code();
+  if (form_.bodyIsIdentity()) {
+    w.line("const auto y = " + out.resultView(0, change(resultView())) + ";");
+    return;
+  }
+  const auto seen = [&](const Strides &s) { return change(merged(s)); };
+  const std::string body = out.body(form_.body, {form_.anchor->result()->type().element()});
+  const std::string outs = out.outputs(form_, seen);
+  const std::string ins =
+      inputsIn(out, form_.body, seen, inPlaceDims(unsigned(leading().size()) + 2));
+  w.line("const auto y = cuda::make_attention_results(" + outs + ", " + ins + ", " + body + ");");
+}
+
 bool AttentionForm::hasOrder() const {
   return at_.first || form_.anchor->has("window") || form_.anchor->has("softcap");
 }
 
 Result<> matchAttention(const GroupQuery &in, int64_t largestHead, unsigned first,
                         AttentionTakes takes) {
-  if (auto alone = matchAlone(in, Op::Attention); !alone)
+  if (takes.body) {
+    if (auto anchor = matchAnchor(in, Op::Attention); !anchor)
+      return anchor;
+    for (const ScalarProgram &p : in.form.anchorInputs)
+      if (!p.isPlainRead())
+        return Refusal{"an operand computed in the group", ""};
+    if (in.form.body.usesIndex())
+      return Refusal{"an epilogue that reads the position of an element", ""};
+  } else if (auto alone = matchAlone(in, Op::Attention); !alone) {
     return alone;
+  }
   const AttentionForm f(in.form);
   if (f.hasOrder() && !takes.order)
     return Refusal{"positions, a window or a bound of the scores", ""};

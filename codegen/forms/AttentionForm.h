@@ -40,8 +40,9 @@ public:
 
   /// Writes the extents, what is hidden and what is undefined into a kernel's configuration.
   void configure(StepWriter::Config &cfg) const;
-  /// Declares the views q, k, v and y, the pack `bias` (a view, or what attention_parts are) and,
-  /// where there is one, `order`; `change` rewrites the strides of each.
+  /// Declares the views q, k, v and y (or, where maps follow, attention_results), the pack `bias`
+  /// (a view, or what attention_parts are) and, where there is one, `order`; `change` rewrites the
+  /// strides of each.
   void writeViews(
       StepWriter &out, StepWriter::Change change = [](const Strides &s) { return s; }) const;
 
@@ -55,6 +56,7 @@ public:
   }
 
 private:
+  void writeResults(StepWriter &out, StepWriter::Change change) const;
   unsigned rank() const { return unsigned(space_.size()); }
   llvm::ArrayRef<Dim> own(unsigned i) const { return form_.anchorInputs[i].space; }
   Strides operand(unsigned i) const;
@@ -72,9 +74,10 @@ private:
 struct AttentionTakes {
   bool order = false; ///< positions, windows, bounds of scores (hasOrder)
   bool parts = false; ///< what is added by coordinates of keys
+  bool body = false;  ///< maps of the results
 };
-/// An attention alone whose heads have at most `largestHead` elements, and whose operands `first`
-/// (0 q, 1 k) to v are contiguous along their last dimension.
+/// An attention, without maps behind it unless taken, whose heads have at most `largestHead`
+/// elements, and whose operands `first` (0 q, 1 k) to v are contiguous along their last dimension.
 Result<> matchAttention(const GroupQuery &in, int64_t largestHead, unsigned first,
                         AttentionTakes takes = {});
 

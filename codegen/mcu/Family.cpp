@@ -10,6 +10,9 @@ namespace tenon::mcu {
 namespace {
 
 void setTraits(llvm::ArrayRef<const TargetLevel *>, TargetTraits &traits) {
+  traits.gatheredRows = false;
+  traits.bundledVolumeChannels = 0;
+  traits.leftWeights = false;                              // only those on the right are packed
   traits.attentionHead = traits.attentionHeadOfHalves = 0; // its blocks are too large for a stack
 }
 

@@ -1,4 +1,5 @@
 // Implements the microcontrollers that firmware sources are written for.
+#include "codegen/core/Chips.h"
 #include "codegen/mcu/Family.h"
 
 namespace tenon::mcu {
@@ -32,25 +33,44 @@ TargetLevel cortexM(llvm::StringRef name, bool mve, double gflops, double bandwi
   return t;
 }
 
+/// The core's row with what the chip has: estimates are cycles, so its clock makes times of them.
+TargetLevel chipLevel(const Chip &chip, TargetLevel t) {
+  const double faster = chip.megahertz / t.megahertz;
+  t.device = chip.name;
+  t.summary = chip.summary;
+  t.megahertz = chip.megahertz;
+  t.peakGflops *= faster;
+  t.bandwidthGBs *= faster;
+  return t;
+}
+
 } // namespace
 
 // Figures: instructions of bench/firmware at 2 cycles each (M7: 1.3), not measured on silicon.
 llvm::ArrayRef<TargetLevel> levels() {
-  static const TargetLevel kLevels[] = {
-      core("generic", 0.1, 0.2, "any 32-bit microcontroller: plain ISO C++17"),
-      cortexM("cortex-m4", false, 0.11, 0.1, 120,
-              TENON_FREESTANDING " -mcpu=cortex-m4 -mthumb -mfpu=fpv4-sp-d16 -mfloat-abi=hard",
-              "Cortex-M4F: DSP extension, single-precision FPU"),
-      cortexM("cortex-m7", false, 0.6, 0.8, 400,
-              TENON_FREESTANDING " -mcpu=cortex-m7 -mthumb -mfpu=fpv5-sp-d16 -mfloat-abi=hard",
-              "Cortex-M7: DSP extension, single-precision FPU"),
-      cortexM("cortex-m33", false, 0.16, 0.15, 160,
-              TENON_FREESTANDING " -mcpu=cortex-m33 -mthumb -mfpu=fpv5-sp-d16 -mfloat-abi=hard",
-              "Cortex-M33: DSP extension, single-precision FPU"),
-      cortexM("cortex-m55", true, 0.6, 0.8, 400,
-              TENON_FREESTANDING " -mcpu=cortex-m55 -mthumb -mfloat-abi=hard",
-              "Cortex-M55: Helium (MVE), DSP extension, FPU"),
-  };
+  static const std::vector<TargetLevel> kLevels = [] {
+    std::vector<TargetLevel> rows = {
+        core("generic", 0.1, 0.2, "any 32-bit microcontroller: plain ISO C++17"),
+        cortexM("cortex-m4", false, 0.11, 0.1, 120,
+                TENON_FREESTANDING " -mcpu=cortex-m4 -mthumb -mfpu=fpv4-sp-d16 -mfloat-abi=hard",
+                "Cortex-M4F: DSP extension, single-precision FPU"),
+        cortexM("cortex-m7", false, 0.6, 0.8, 400,
+                TENON_FREESTANDING " -mcpu=cortex-m7 -mthumb -mfpu=fpv5-sp-d16 -mfloat-abi=hard",
+                "Cortex-M7: DSP extension, single-precision FPU"),
+        cortexM("cortex-m33", false, 0.16, 0.15, 160,
+                TENON_FREESTANDING " -mcpu=cortex-m33 -mthumb -mfpu=fpv5-sp-d16 -mfloat-abi=hard",
+                "Cortex-M33: DSP extension, single-precision FPU"),
+        cortexM("cortex-m55", true, 0.6, 0.8, 400,
+                TENON_FREESTANDING " -mcpu=cortex-m55 -mthumb -mfloat-abi=hard",
+                "Cortex-M55: Helium (MVE), DSP extension, FPU"),
+    };
+    const size_t cores = rows.size();
+    for (const Chip &chip : chips())
+      for (size_t i = 0; i < cores; ++i)
+        if (rows[i].name == chip.core)
+          rows.push_back(chipLevel(chip, rows[i]));
+    return rows;
+  }();
   return kLevels;
 }
 

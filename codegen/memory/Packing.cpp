@@ -31,7 +31,10 @@ std::vector<std::vector<int64_t>> offsetTables(Type type, llvm::ArrayRef<int64_t
 }
 
 /// Elements of a tile's side, and those that pay for a thread.
-constexpr int64_t kTile = 64, kThreadElements = 1 << 16, kThreadBytes = 1 << 20;
+constexpr int64_t kTile = 64, kThreadElements = 1 << 16;
+/// Bytes of a part: enough to pay for handing it from one thread to the next, few enough to stay in
+/// a cache until somebody has read them.
+constexpr int64_t kPartBytes = 1 << 20;
 
 /// How many elements from `i` on stand next to each other, `most` at most.
 int64_t runLength(llvm::ArrayRef<int64_t> offsets, int64_t i, int64_t most) {
@@ -41,24 +44,27 @@ int64_t runLength(llvm::ArrayRef<int64_t> offsets, int64_t i, int64_t most) {
   return n;
 }
 
-/// Copies elements of `Width` bytes from row-major order to their places, on all cores, in tiles
-/// along two dimensions: the innermost one, in which elements are read side by side, and the one
-/// in which they are written so. Rows of a tile lie a power of two apart often, on the same lines
-/// of a cache, so that each is read whole before any element is written.
+/// Copies elements of `Width` bytes from row-major order to their places, in tiles along two
+/// dimensions: the innermost one, in which elements are read side by side, and the one in which
+/// they are written so. Rows of a tile lie a power of two apart often, on the same lines of a
+/// cache, so that each is read whole before any element is written.
 template <size_t Width> class Scatter {
 public:
-  Scatter(const uint8_t *from, llvm::ArrayRef<int64_t> shape,
-          const std::vector<std::vector<int64_t>> &tables, char *out)
-      : from_(from), out_(out), inner_(tables.back()), columns_(shape.back()) {
-    int64_t stride = columns_;
+  /// Strides are those of `from`; a table has the places of as many elements as are copied. Place
+  /// `first` is at `out`.
+  Scatter(const uint8_t *from, llvm::ArrayRef<int64_t> strides,
+          llvm::ArrayRef<llvm::ArrayRef<int64_t>> tables, char *out, int64_t first)
+      : from_(from), out_(out), first_(first), inner_(tables.back()),
+        columns_(int64_t(inner_.size())) {
     // Elements that are written side by side as they are read need no second dimension.
     const bool asRead = columns_ == 1 || inner_[1] == inner_[0] + 1;
-    for (size_t d = shape.size() - 1; d-- > 0; stride *= shape[d]) {
-      if (!asRead && rows_.empty() && shape[d] > 1 && tables[d][1] == tables[d][0] + 1) {
+    for (size_t d = tables.size() - 1; d-- > 0;) {
+      const auto extent = int64_t(tables[d].size());
+      if (!asRead && rows_.empty() && extent > 1 && tables[d][1] == tables[d][0] + 1) {
         rows_ = tables[d];
-        stride_ = stride;
+        stride_ = strides[d];
       } else {
-        outer_.push_back({shape[d], stride, tables[d]});
+        outer_.push_back({extent, strides[d], tables[d]});
       }
     }
   }
@@ -66,39 +72,34 @@ public:
   void run() const {
     const int64_t rows = rows_.empty() ? 1 : int64_t(rows_.size());
     const int64_t down = int64_t(llvm::divideCeil(rows, kTile));
-    // Along columns alone a thread takes whole rows.
+    // Along columns alone whole rows are copied.
     const int64_t width = rows_.empty() ? columns_ : kTile;
     const int64_t across = int64_t(llvm::divideCeil(columns_, width));
     int64_t tiles = down * across;
     for (const Outer &o : outer_)
       tiles *= o.extent;
-    parallelFor(
-        tiles, 1 + kThreadElements / (width * std::min(rows, kTile)),
-        [&](int64_t begin, int64_t end) {
-          for (int64_t t = begin; t < end; ++t) {
-            int64_t rest = t / across, source = t % across * width, base = 0;
-            const int64_t row = rest % down * kTile, column = source;
-            rest /= down;
-            source += row * stride_;
-            for (const Outer &o : outer_) {
-              const int64_t i = rest % o.extent;
-              rest /= o.extent;
-              source += i * o.stride;
-              base += o.offsets[size_t(i)];
-            }
-            const uint8_t *from = from_ + size_t(source) * Width;
-            if (rows_.empty())
-              line(from, base);
-            else
-              tile(from, base, row, std::min(kTile, rows - row), column,
-                   std::min(kTile, columns_ - column));
-          }
-        },
-        kAllThreads);
+    for (int64_t t = 0; t < tiles; ++t) {
+      int64_t rest = t / across, source = t % across * width, base = 0;
+      const int64_t row = rest % down * kTile, column = source;
+      rest /= down;
+      source += row * stride_;
+      for (const Outer &o : outer_) {
+        const int64_t i = rest % o.extent;
+        rest /= o.extent;
+        source += i * o.stride;
+        base += o.offsets[size_t(i)];
+      }
+      const uint8_t *from = from_ + size_t(source) * Width;
+      if (rows_.empty())
+        line(from, base);
+      else
+        tile(from, base, row, std::min(kTile, rows - row), column,
+             std::min(kTile, columns_ - column));
+    }
   }
 
 private:
-  char *place(int64_t at) const { return out_ + size_t(at) * Width; }
+  char *place(int64_t at) const { return out_ + size_t(at - first_) * Width; }
 
   void line(const uint8_t *from, int64_t base) const {
     for (int64_t i = 0; i < columns_;) {
@@ -132,15 +133,11 @@ private:
   };
   const uint8_t *from_;
   char *out_;
+  int64_t first_;
   llvm::ArrayRef<int64_t> inner_, rows_; // none: lines instead of tiles
   int64_t columns_, stride_ = 0;
   llvm::SmallVector<Outer, 6> outer_; // the innermost first
 };
-
-template <size_t Width>
-void scatter(const Tensor &tensor, const std::vector<std::vector<int64_t>> &tables, char *out) {
-  Scatter<Width>(tensor.bytes().data(), tensor.shape(), tables, out).run();
-}
 
 bool isStoredAsIs(Type type) { return type.layout().isRowMajor(); }
 
@@ -204,7 +201,150 @@ llvm::SmallVector<int64_t, 5> winogradShape(Type filters, const WinogradTransfor
   return shape;
 }
 
-/// Computed in double and rounded once.
+/// The weights of one filter after the other from `from` on, `Lanes` of them side by side, each
+/// computed in double and rounded once.
+template <int Lanes>
+void transformFilters(const WinogradTransform &t, const float *from, float *to) {
+  double g[9][Lanes], row[3][Lanes];
+  for (int i = 0; i < 9; ++i)
+    for (int f = 0; f < Lanes; ++f)
+      g[i][f] = double(from[f * 9 + i]);
+  for (int y = 0; y < t.side; ++y) {
+    const double *a = t.g[y];
+    for (int x = 0; x < 3; ++x)
+      for (int f = 0; f < Lanes; ++f)
+        row[x][f] = a[0] * g[x][f] + a[1] * g[3 + x][f] + a[2] * g[6 + x][f];
+    for (int x = 0; x < t.side; ++x) {
+      const double *b = t.g[x];
+      float u[Lanes];
+      for (int f = 0; f < Lanes; ++f)
+        u[f] = float(row[0][f] * b[0] + row[1][f] * b[1] + row[2][f] * b[2]);
+      for (int f = 0; f < Lanes; ++f)
+        to[f * t.side * t.side + t.side * y + x] = u[f];
+    }
+  }
+}
+
+/// The weights of `count` filters from `from` on.
+void transformFilters(const WinogradTransform &t, const float *from, int64_t count, float *to) {
+  constexpr int kLanes = 8;
+  for (; count >= kLanes; count -= kLanes, from += kLanes * 9, to += kLanes * t.side * t.side)
+    transformFilters<kLanes>(t, from, to);
+  for (; count > 0; --count, from += 9, to += t.side * t.side)
+    transformFilters<1>(t, from, to);
+}
+
+/// A tensor in the layout of its type, in parts along the outermost dimension of that: they can be
+/// made one at a time, on any thread. Each but the last has whole words of eight bytes.
+class LayoutParts {
+public:
+  /// `transform`: of filters, which become those of `type` part by part.
+  LayoutParts(Tensor tensor, Type type, const WinogradTransform *transform = nullptr)
+      : tensor_(std::move(tensor)), transform_(transform),
+        type_(bitWidth(type.element()) < 8 ? asBytes(type) : type),
+        shape_(tensor_.shape().begin(), tensor_.shape().end()),
+        width_(size_t(bitWidth(type_.element()) / 8)) {
+    if (transform)
+      shape_ = winogradShape(type, *transform);
+    if (bitWidth(type.element()) < 8)
+      shape_.back() = type_.dim(type_.rank() - 1).constant();
+    tables_ = offsetTables(type_, shape_);
+    strides_.assign(shape_.size(), 1);
+    for (size_t d = shape_.size(); --d > 0;)
+      strides_[d - 1] = strides_[d] * shape_[d];
+    splitOuter();
+  }
+
+  size_t count() const { return size_t(llvm::divideCeil(extent_, step_)); }
+  /// Where a part begins, in bytes; that of count() is the end of all.
+  size_t begin(size_t part) const {
+    return size_t(std::min(int64_t(part) * step_, extent_) * each_) * width_;
+  }
+  bool isPadded() const { return padded_; }
+  /// Whether a part is made of whole filters.
+  bool hasWholeFilters() const { return count() == 1 || dim_ == 0; }
+
+  /// Writes the elements of a part; `out` is where it begins, padding stays as it is. `scratch` is
+  /// for what a part is made of.
+  void fill(size_t part, char *out, llvm::SmallVectorImpl<char> &scratch) const {
+    if (tensor_.size() == 0)
+      return;
+    llvm::SmallVector<llvm::ArrayRef<int64_t>, 6> tables(tables_.begin(), tables_.end());
+    const uint8_t *from = tensor_.bytes().data();
+    int64_t filters = transform_ ? shape_[0] : 0, filter = 0;
+    if (count() > 1) {
+      const int64_t all = shape_[dim_], block = std::max<int64_t>(block_, 1);
+      const auto index = [&](int64_t outer) {
+        return std::min(std::max<int64_t>(outer * block - origin_, 0), all);
+      };
+      const int64_t first = index(int64_t(part) * step_),
+                    end = index(std::min(int64_t(part + 1) * step_, extent_));
+      if (first == end)
+        return;
+      tables[dim_] = tables[dim_].slice(size_t(first), size_t(end - first));
+      if (transform_)
+        filter = first, filters = end - first;
+      else
+        from += size_t(first * strides_[dim_]) * width_;
+    }
+    if (transform_) {
+      const int64_t planes = strides_[0] / (transform_->side * transform_->side);
+      scratch.resize_for_overwrite(size_t(filters * strides_[0]) * sizeof(float));
+      transformFilters(*transform_, reinterpret_cast<const float *>(from) + filter * planes * 9,
+                       filters * planes, reinterpret_cast<float *>(scratch.data()));
+      from = reinterpret_cast<const uint8_t *>(scratch.data());
+    }
+    const auto place = int64_t(begin(part) / width_);
+    switch (width_) {
+    case 1: return Scatter<1>(from, strides_, tables, out, place).run();
+    case 2: return Scatter<2>(from, strides_, tables, out, place).run();
+    case 4: return Scatter<4>(from, strides_, tables, out, place).run();
+    case 8: return Scatter<8>(from, strides_, tables, out, place).run();
+    default: return Scatter<16>(from, strides_, tables, out, place).run();
+    }
+  }
+
+private:
+  /// Finds the outermost axis that has an extent and how much of it makes a part.
+  void splitOuter() {
+    each_ = allocatedElements(type_);
+    int64_t elements = 1;
+    for (int64_t n : shape_)
+      elements *= n;
+    padded_ = each_ != elements;
+    for (const LayoutAxis &a : type_.layout().axes()) {
+      if (a.inner) // behind axes of one place
+        return;
+      const int64_t places = (a.alloc ? a.alloc : type_.dim(unsigned(a.dim))).upper(),
+                    extent = a.block ? int64_t(llvm::divideCeil(places, a.block)) : places;
+      if (extent == 1)
+        continue;
+      dim_ = size_t(a.dim);
+      block_ = a.block;
+      extent_ = extent;
+      each_ /= extent;
+      break;
+    }
+    for (const LayoutAxis &a : type_.layout().axes())
+      origin_ += size_t(a.dim) == dim_ ? a.origin : 0;
+    const int64_t bytes = std::max<int64_t>(each_ * int64_t(width_), 1);
+    step_ = std::max<int64_t>(kPartBytes / bytes, 1);
+    if (bytes % 8 != 0)
+      step_ = int64_t(llvm::alignTo(uint64_t(step_), 8));
+  }
+
+  Tensor tensor_;
+  const WinogradTransform *transform_;
+  Type type_;
+  llvm::SmallVector<int64_t, 6> shape_, strides_;
+  size_t width_;
+  std::vector<std::vector<int64_t>> tables_;
+  size_t dim_ = 0;
+  /// Of the axis: its block (0: none), places, elements of each, places of a part.
+  int64_t block_ = 0, extent_ = 1, each_ = 0, step_ = 1, origin_ = 0;
+  bool padded_ = false;
+};
+
 Tensor winogradFilters(const Tensor &filters, llvm::ArrayRef<int64_t> shape,
                        const WinogradTransform &t) {
   Tensor out(Element::F32, shape);
@@ -214,19 +354,7 @@ Tensor winogradFilters(const Tensor &filters, llvm::ArrayRef<int64_t> shape,
   parallelFor(
       out.size() / places, kThreadElements / places,
       [&](int64_t begin, int64_t end) {
-        for (int64_t f = begin; f < end; ++f) {
-          const float *g = from + f * 9;
-          float *u = to + f * places;
-          for (int y = 0; y < t.side; ++y) {
-            double row[3];
-            for (int x = 0; x < 3; ++x)
-              row[x] = t.g[y][0] * double(g[x]) + t.g[y][1] * double(g[3 + x]) +
-                       t.g[y][2] * double(g[6 + x]);
-            for (int x = 0; x < t.side; ++x)
-              u[t.side * y + x] =
-                  float(row[0] * t.g[x][0] + row[1] * t.g[x][1] + row[2] * t.g[x][2]);
-          }
-        }
+        transformFilters(t, from + begin * 9, end - begin, to + begin * places);
       },
       kAllThreads);
   return out;
@@ -366,20 +494,15 @@ void packConstant(const Tensor &tensor, Type type, char *out) {
     memcpy(out, tensor.bytes().data(), tensor.bytes().size());
     return;
   }
-  if (bitWidth(type.element()) < 8) {
-    const Type bytes = asBytes(type);
-    llvm::SmallVector<int64_t, 6> shape(tensor.shape().begin(), tensor.shape().end());
-    shape.back() = bytes.dim(bytes.rank() - 1).constant();
-    return Scatter<1>(tensor.bytes().data(), shape, offsetTables(bytes, shape), out).run();
-  }
-  const auto tables = offsetTables(type, tensor.shape());
-  switch (bitWidth(type.element()) / 8) {
-  case 1: return scatter<1>(tensor, tables, out);
-  case 2: return scatter<2>(tensor, tables, out);
-  case 4: return scatter<4>(tensor, tables, out);
-  case 8: return scatter<8>(tensor, tables, out);
-  default: return scatter<16>(tensor, tables, out);
-  }
+  const LayoutParts parts(tensor, type);
+  parallelFor(
+      int64_t(parts.count()), 1,
+      [&](int64_t begin, int64_t end) {
+        llvm::SmallVector<char, 0> scratch;
+        for (auto i = size_t(begin); i < size_t(end); ++i)
+          parts.fill(i, out + parts.begin(i), scratch);
+      },
+      kAllThreads);
 }
 
 Type storedType(const Operation &constant) {
@@ -454,6 +577,14 @@ void BytesHash::addWords(llvm::StringRef bytes) {
   hash_ = h;
 }
 
+void BytesHash::addWords(llvm::StringRef bytes, size_t zeros) {
+  const size_t words = bytes.size() / 8 * 8;
+  addWords(bytes.take_front(words));
+  std::string rest = bytes.drop_front(words).str();
+  rest.resize(rest.size() + zeros);
+  addWords(rest);
+}
+
 uint64_t BytesHash::end(llvm::StringRef rest) const {
   char word[8] = {};
   std::copy(rest.begin(), rest.end(), word);
@@ -471,34 +602,89 @@ PackedConstant::PackedConstant(const Operation &constant) {
   constant_.reset(constant.clone(none));
 }
 
+const Tensor &PackedConstant::literal() const { return **constant_->find("value")->get<Literal>(); }
+
 size_t PackedConstant::size() const { return size_t(storedBytes(*constant_)); }
 
-llvm::StringRef PackedConstant::bytes(Room &room) const {
-  const Type type = storedType(*constant_);
-  room.elements = storedElements(*constant_);
-  if (isStoredAsIs(type)) {
-    if (constant_->has("stored")) // made of the literal, which has been read
-      leaveMemory();
-    return {reinterpret_cast<const char *>(room.elements.bytes().data()),
-            room.elements.bytes().size()};
-  }
-  const size_t size = packedBytes(room.elements, type);
-  room.bytes.resize_for_overwrite(size);
-  if (allocatedElements(type) != room.elements.size()) // padding
-    parallelFor(
-        int64_t(size), kThreadBytes,
-        [&](int64_t begin, int64_t end) {
-          memset(room.bytes.data() + begin, 0, size_t(end - begin));
-        },
-        kAllThreads);
-  packConstant(room.elements, type, room.bytes.data());
-  room.elements = {};
-  leaveMemory();
-  return {room.bytes.data(), size};
+bool PackedConstant::isMadeAlike(const PackedConstant &other) const {
+  return source() == other.source() && literal().bytes().size() == other.literal().bytes().size() &&
+         constant_->result()->type() == other.constant_->result()->type() &&
+         constant_->wordAttr("stored") == other.constant_->wordAttr("stored");
 }
 
-void PackedConstant::leaveMemory() const {
-  (**constant_->find("value")->get<Literal>()).leaveMemory();
+void PackedConstant::forParts(llvm::function_ref<void(size_t, llvm::StringRef)> make,
+                              llvm::function_ref<void(llvm::StringRef)> use) const {
+  struct Part {
+    llvm::SmallVector<char, 0> room, scratch;
+    llvm::StringRef bytes;
+  };
+  const auto each = [&](size_t count, llvm::function_ref<size_t(size_t, Part &)> fill) {
+    parallelInOrder<Part>(
+        int64_t(count),
+        [&](int64_t i, Part &part) {
+          const size_t at = fill(size_t(i), part);
+          make(at, part.bytes);
+        },
+        [&](int64_t, Part &part) { use(part.bytes); });
+  };
+  const Type type = storedType(*constant_);
+  if (constant_->wordAttr("stored") == kStrips) {
+    const int64_t strip = byteSize(type.element(), type.dim(1).constant()),
+                  strips = type.dim(0).constant(), step = std::max<int64_t>(kPartBytes / strip, 1);
+    each(size_t(llvm::divideCeil(strips, step)), [&](size_t i, Part &part) {
+      const int64_t first = int64_t(i) * step, count = std::min(step, strips - first);
+      part.room.resize_for_overwrite(size_t(count * strip));
+      fillStrips(literal(), constant_->result()->type(), first, first + count,
+                 reinterpret_cast<uint8_t *>(part.room.data()));
+      part.bytes = {part.room.data(), part.room.size()};
+      return size_t(first * strip);
+    });
+    return leaveMemory();
+  }
+  const auto inLayout = [&](const LayoutParts &parts) {
+    each(parts.count(), [&](size_t i, Part &part) {
+      part.room.resize_for_overwrite(parts.begin(i + 1) - parts.begin(i));
+      if (parts.isPadded())
+        memset(part.room.data(), 0, part.room.size());
+      parts.fill(i, part.room.data(), part.scratch);
+      part.bytes = {part.room.data(), part.room.size()};
+      return parts.begin(i);
+    });
+    leaveMemory();
+  };
+  if (isWinograd(*constant_) && !isStoredAsIs(type)) {
+    const LayoutParts parts(literal(), type, &winogradOf(*constant_));
+    if (parts.hasWholeFilters())
+      return inLayout(parts);
+  }
+  Tensor elements = storedElements(*constant_);
+  if (constant_->has("stored")) // made of the literal, which has been read
+    leaveMemory();
+  if (isStoredAsIs(type)) {
+    const llvm::StringRef all(reinterpret_cast<const char *>(elements.bytes().data()),
+                              elements.bytes().size());
+    each(size_t(llvm::divideCeil(all.size(), kPartBytes)), [&](size_t i, Part &part) {
+      part.bytes = all.substr(i * kPartBytes, kPartBytes);
+      return i * kPartBytes;
+    });
+    return leaveMemory();
+  }
+  inLayout(LayoutParts(std::move(elements), type));
 }
+
+bool PackedConstant::hasBytesOf(const PackedConstant &other) const {
+  if (size() != other.size())
+    return false;
+  const auto append = [](const PackedConstant &constant) {
+    std::string all;
+    all.reserve(constant.size());
+    constant.forParts([](size_t, llvm::StringRef) {}, [&](llvm::StringRef part) { all += part; });
+    return all;
+  };
+  // Parts of two layouts do not begin at the same places.
+  return append(*this) == append(other);
+}
+
+void PackedConstant::leaveMemory() const { literal().leaveMemory(); }
 
 } // namespace tenon

@@ -50,18 +50,24 @@ public:
   explicit PackedConstant(const Operation &constant);
   size_t size() const;
 
-  /// Where bytes stand; used for one constant after the other, it is as large as the largest.
-  struct Room {
-    Tensor elements;
-    llvm::SmallVector<char, 0> bytes;
-  };
-  /// In `room`, or the literal's own where it is stored as it is.
-  llvm::StringRef bytes(Room &room) const;
+  /// Where the bytes come from that it is made of. What is made alike of one place is equal without
+  /// being looked at.
+  const void *source() const { return literal().bytes().data(); }
+  bool isMadeAlike(const PackedConstant &other) const;
+  bool hasBytesOf(const PackedConstant &other) const;
+
+  /// Makes the bytes part by part, on all cores, each but the last a multiple of eight: calls
+  /// `make` with the place of a part and the part as soon as it is there, on any thread, and `use`
+  /// with all of them in their order, one at a time. The literal's pages leave memory then.
+  void forParts(llvm::function_ref<void(size_t, llvm::StringRef)> make,
+                llvm::function_ref<void(llvm::StringRef)> use) const;
+
+private:
+  const Tensor &literal() const;
   /// The literal's pages are not needed for a while.
   void leaveMemory() const;
 
-private:
-  std::unique_ptr<Operation> constant_;
+  std::shared_ptr<const Operation> constant_;
 };
 
 /// FNV-1a over words of eight bytes, little-endian, the last filled up with zeros, each step folded
@@ -73,6 +79,8 @@ class BytesHash {
 public:
   /// A multiple of eight bytes.
   void addWords(llvm::StringRef bytes);
+  /// The same with so many zeros behind them.
+  void addWords(llvm::StringRef bytes, size_t zeros);
   /// Of all parts and the last one, less than eight bytes.
   uint64_t end(llvm::StringRef rest = "") const;
 

@@ -120,8 +120,10 @@ private:
         if (!aliases_.count(y))
           makeBuffer(y, Home::Arena, 0, bytesOf(y->type()));
         const Alias a = aliases_[y];
+        Dim start = y->type().context().dim(0);
         for (unsigned i = 0; i < op.numOperands(); ++i) {
-          const Alias part = behind(a, y->type(), *viewOffset(op, i));
+          const Alias part = behind(a, y->type(), *windowOffset(op, i, start));
+          start = start + op.operand(i)->type().dim(unsigned(op.intAttr("axis")));
           // What the operand renames is written there.
           for (Value *v = op.operand(i); v && !aliases_.count(v);
                v = v->def() ? renamedValue(*v->def()) : nullptr)

@@ -67,6 +67,8 @@ struct Plan {
   int64_t zeroedBytes = 0;  // outside arenaBytes
   int64_t weightBytes = 0;
   int64_t stateBytes = 0;
+  /// The caller's tensors of fixed extents lie at multiples of kPortAlignment.
+  bool alignedPorts = false;
   /// Constants in the order of their place in the weights.
   std::vector<Value *> constants;
   /// Constants of text.

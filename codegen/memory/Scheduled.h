@@ -15,7 +15,9 @@ struct ScheduledGroup {
 
 struct ScheduledGraph {
   ScheduledGraph(Graph &graph, const TargetLevel &level)
-      : graph(graph), level(level), plan(planMemory(graph)), alignment(plan) {}
+      : graph(graph), level(level), plan(planMemory(graph)), alignment(plan) {
+    plan.alignedPorts = alignsPorts(graph, level);
+  }
   ScheduledGraph(const ScheduledGraph &) = delete;
   ScheduledGraph &operator=(const ScheduledGraph &) = delete;
 

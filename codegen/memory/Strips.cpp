@@ -5,6 +5,8 @@
 
 #include "llvm/Support/MathExtras.h"
 
+#include <cstring>
+
 namespace tenon {
 namespace {
 
@@ -39,15 +41,6 @@ Tiles tilesOf(int64_t n, int64_t k, int64_t bits) {
           depth};
 }
 
-/// Where the kernel has element i of 32 along k, output `row` of a tile: the lane, the step of 16,
-/// the register and the half of it.
-struct Place {
-  int64_t lane, step, reg, half;
-};
-constexpr Place placeOf(int64_t row, int64_t i) {
-  return {4 * (row % 8) + i / 8, i % 8 / 4, row / 8 + 2 * (i % 4 / 2), i % 2};
-}
-
 /// Calls body(strip) on all cores; a strip is of so many elements.
 void forStrips(int64_t strips, int64_t elements, llvm::function_ref<void(int64_t)> body) {
   parallelFor(
@@ -59,53 +52,115 @@ void forStrips(int64_t strips, int64_t elements, llvm::function_ref<void(int64_t
       kAllThreads);
 }
 
-template <class T> void putHalves(const Tensor &value, const Matrix &m, const Tiles &t, T *out) {
-  const auto *from = reinterpret_cast<const T *>(value.bytes().data());
-  forStrips(t.strips, t.count * 256, [&](int64_t strip) {
-    T *to = out + strip * t.count * 256;
-    const int64_t first = strip * kOutputs, rows = std::min(kOutputs, m.n - first);
-    for (int64_t k = 0; k < m.k; ++k)
-      for (int64_t row = 0; row < rows; ++row) {
-        const Place p = placeOf(row, k % 32);
-        to[(k / 32 * 2 + p.step) * 256 + p.lane * 8 + p.reg * 2 + p.half] =
-            from[(first + row) * m.strideN + k * m.strideK];
-      }
-  });
+/// Of the bytes of a tile, those that lie one behind the other along k, of each output.
+constexpr int64_t kRowBytes = kTileBytes / kOutputs;
+using Rows = uint8_t[kOutputs][2 * kRowBytes];
+
+/// The rows of two tiles from `first` and k on, zeros beyond the matrix.
+template <class T>
+void readRows(const uint8_t *bytes, const Matrix &m, int64_t first, int64_t k, int64_t depth,
+              Rows &rows) {
+  constexpr auto kEach = int64_t(sizeof(T));
+  const auto *from = reinterpret_cast<const T *>(bytes) + first * m.strideN + k * m.strideK;
+  const int64_t outputs = std::min(kOutputs, m.n - first), terms = std::min(depth, m.k - k);
+  if (outputs < kOutputs || terms < depth)
+    std::memset(rows, 0, sizeof(Rows));
+  if (m.strideK == 1) {
+    for (int64_t row = 0; row < outputs; ++row)
+      std::memcpy(rows[row], from + row * m.strideN, size_t(terms * kEach));
+    return;
+  }
+  for (int64_t i = 0; i < terms; ++i)
+    for (int64_t row = 0; row < outputs; ++row)
+      std::memcpy(rows[row] + i * kEach, from + row * m.strideN + i * m.strideK, sizeof(T));
 }
 
-void putBytes(const Tensor &value, const Matrix &m, const Tiles &t, uint8_t *out) {
-  const uint8_t *from = value.bytes().data();
-  forStrips(t.strips, t.count * kTileBytes, [&](int64_t strip) {
-    uint8_t *to = out + strip * t.count * kTileBytes;
-    std::fill(to, to + t.count * kTileBytes, uint8_t(128));
-    const int64_t first = strip * kOutputs, rows = std::min(kOutputs, m.n - first);
-    for (int64_t k = 0; k < m.k; ++k)
-      for (int64_t row = 0; row < rows; ++row) {
-        const Place p = placeOf(row, k % 32);
-        to[k / 32 * kTileBytes + p.lane * 16 + p.step * 8 + p.reg * 2 + p.half] =
-            uint8_t(from[(first + row) * m.strideN + k * m.strideK] ^ 0x80);
-      }
-  });
+/// The same of weights of half a byte.
+void readNibbles(const uint8_t *bytes, const Matrix &m, int64_t first, int64_t k, int64_t depth,
+                 Rows &rows) {
+  std::memset(rows, 0, sizeof(Rows));
+  const int64_t outputs = std::min(kOutputs, m.n - first), terms = std::min(depth, m.k - k);
+  for (int64_t row = 0; row < outputs; ++row) {
+    const int64_t start = (first + row) * m.strideN + k * m.strideK;
+    if (m.strideK == 1 && start % 2 == 0 && terms % 2 == 0) {
+      std::memcpy(rows[row], bytes + start / 2, size_t(terms / 2));
+      continue;
+    }
+    for (int64_t i = 0; i < terms; ++i) {
+      const int64_t at = start + i * m.strideK;
+      rows[row][i / 2] |= uint8_t((bytes[at / 2] >> (at % 2 * 4) & 15u) << (i % 2 * 4));
+    }
+  }
 }
 
-void putNibbles(const Tensor &value, const Matrix &m, const Tiles &t, uint8_t *out) {
-  const uint8_t *from = value.bytes().data();
-  forStrips(t.strips, t.count * 2 * kTileBytes, [&](int64_t strip) {
-    uint8_t *to = out + strip * t.count * kTileBytes;
-    std::fill(to, to + t.count * kTileBytes, uint8_t(0x88));
-    const int64_t first = strip * kOutputs, rows = std::min(kOutputs, m.n - first);
-    for (int64_t row = 0; row < rows; ++row)
-      for (int64_t k = 0; k < m.k; ++k) {
-        const int64_t at = (first + row) * m.strideN + k * m.strideK;
-        const unsigned q = (from[at / 2] >> (at % 2 * 4) & 15u) ^ 8u;
-        const Place p = placeOf(row, k % 32);
-        const int64_t nibble = 4 * p.half + p.reg;
-        uint8_t &byte =
-            to[k / 64 * kTileBytes + p.lane * 16 + (k % 64 / 32 * 2 + p.step) * 4 + nibble / 2];
-        const unsigned shift = nibble % 2 * 4;
-        byte = uint8_t((byte & ~(15u << shift)) | q << shift);
+uint64_t load(const uint8_t *from, int64_t bytes) {
+  uint64_t v = 0;
+  std::memcpy(&v, from, size_t(bytes));
+  return v;
+}
+
+/// Two tiles of 16 rows: what lane 4 g + t multiplies in a step of mma are four elements of row g
+/// from 8 t + 4 step on, and of row g + 8, two of one and two of the other.
+void putHalves(const Rows &rows, uint8_t *out) {
+  for (int64_t step = 0; step < 2; ++step)
+    for (int64_t lane = 0; lane < 32; ++lane, out += 16) {
+      const int64_t at = lane % 4 * 16 + step * 8;
+      const uint64_t low = load(rows[lane / 4] + at, 8), high = load(rows[lane / 4 + 8] + at, 8);
+      const uint64_t words[] = {(low & 0xffffffffu) | high << 32, low >> 32 | (high >> 32 << 32)};
+      std::memcpy(out, words, sizeof(words));
+    }
+}
+
+void putBytes(const Rows &rows, uint8_t *out) {
+  for (int64_t tile = 0; tile < 2; ++tile)
+    for (int64_t lane = 0; lane < 32; ++lane)
+      for (int64_t step = 0; step < 2; ++step, out += 8) {
+        const int64_t at = tile * kRowBytes + lane % 4 * 8 + step * 4;
+        const uint64_t low = load(rows[lane / 4] + at, 4), high = load(rows[lane / 4 + 8] + at, 4);
+        const uint64_t word =
+            ((low & 0xffffu) | (high & 0xffffu) << 16 | low >> 16 << 32 | high >> 16 << 48) ^
+            0x8080808080808080ull;
+        std::memcpy(out, &word, sizeof(word));
       }
-  });
+}
+
+/// Of two floats of 8 bits each half of a word has one where a half has its sign, its four last
+/// bits of exponent and its first three of mantissa, the other in the bits between.
+void putFloats(const Rows &rows, uint8_t *out) {
+  const auto inHalves = [](uint64_t four) {
+    const uint64_t twos = (four | four << 16) & 0x0000ffff0000ffffull;
+    return (twos | twos << 8) & 0x00ff00ff00ff00ffull;
+  };
+  for (int64_t tile = 0; tile < 2; ++tile)
+    for (int64_t lane = 0; lane < 32; ++lane)
+      for (int64_t step = 0; step < 2; ++step, out += 8) {
+        const int64_t at = tile * kRowBytes + lane % 4 * 8 + step * 4;
+        const uint64_t low = inHalves(load(rows[lane / 4] + at, 4)),
+                       high = inHalves(load(rows[lane / 4 + 8] + at, 4));
+        constexpr uint64_t kSigns = 0x0080008000800080ull, kRest = 0x007f007f007f007full;
+        const uint64_t word =
+            (low & kRest) | (low & kSigns) << 7 | (high & kRest) << 7 | (high & kSigns) << 8;
+        std::memcpy(out, &word, sizeof(word));
+      }
+}
+
+/// Eight weights, those of step 1 in the upper word: 0 and 2 of four lie one byte apart, 1 and 3
+/// two bytes behind them.
+uint64_t spread(uint64_t eight) {
+  const uint64_t fours = (eight | eight << 16) & 0x0000ffff0000ffffull;
+  return (fours & 0x00000f0f00000f0full) | (fours & 0x0000f0f00000f0f0ull) << 12;
+}
+
+void putNibbles(const Rows &rows, uint8_t *out) {
+  for (int64_t tile = 0; tile < 2; ++tile)
+    for (int64_t lane = 0; lane < 32; ++lane)
+      for (int64_t block = 0; block < 2; ++block, out += 8) {
+        const int64_t at = tile * kRowBytes + block * 16 + lane % 4 * 4;
+        const uint64_t word =
+            (spread(load(rows[lane / 4] + at, 4)) | spread(load(rows[lane / 4 + 8] + at, 4)) << 4) ^
+            0x8888888888888888ull;
+        std::memcpy(out, &word, sizeof(word));
+      }
 }
 
 } // namespace
@@ -132,19 +187,40 @@ Type stripsType(Type type) {
                       llvm::ArrayRef<int64_t>(shape));
 }
 
-Tensor stripsOf(const Tensor &value, Type type) {
-  const Type stored = stripsType(type);
+void fillStrips(const Tensor &value, Type type, int64_t begin, int64_t end, uint8_t *out) {
   const int64_t bits = bitWidth(type.element());
   const Matrix m = matrixOf(type);
   const Tiles t = tilesOf(m.n, m.k, bits);
+  const uint8_t *from = value.bytes().data();
+  const int64_t depth = 2 * t.depth;
+  // Strips side by side read what lies side by side where columns do.
+  for (int64_t pair = 0; 2 * pair < t.count; ++pair)
+    for (int64_t strip = begin; strip < end; ++strip) {
+      uint8_t *to = out + ((strip - begin) * t.count + 2 * pair) * kTileBytes;
+      Rows rows;
+      if (bits == 16) {
+        readRows<uint16_t>(from, m, strip * kOutputs, pair * depth, depth, rows);
+        putHalves(rows, to);
+      } else if (bits == 8) {
+        readRows<uint8_t>(from, m, strip * kOutputs, pair * depth, depth, rows);
+        if (isFloat(type.element()))
+          putFloats(rows, to);
+        else
+          putBytes(rows, to);
+      } else {
+        readNibbles(from, m, strip * kOutputs, pair * depth, depth, rows);
+        putNibbles(rows, to);
+      }
+    }
+}
+
+Tensor stripsOf(const Tensor &value, Type type) {
+  const Type stored = stripsType(type);
   Tensor out(stored.element(), {stored.dim(0).constant(), stored.dim(1).constant()});
-  uint8_t *const to = out.mutableBytes(); // zeros
-  if (bits == 16)
-    putHalves(value, m, t, reinterpret_cast<uint16_t *>(to));
-  else if (bits == 8)
-    putBytes(value, m, t, to);
-  else
-    putNibbles(value, m, t, to);
+  uint8_t *const to = out.mutableBytes();
+  const int64_t strips = out.shape()[0], each = strips ? int64_t(out.bytes().size()) / strips : 0;
+  forStrips(strips, out.shape()[1],
+            [&](int64_t s) { fillStrips(value, type, s, s + 1, to + s * each); });
   return out;
 }
 

@@ -22,6 +22,8 @@ llvm::Optional<StripScales> stripScales(const Operation &constant);
 /// integers.
 Type stripsType(Type type);
 Tensor stripsOf(const Tensor &value, Type type);
+/// Writes strips [begin, end) of them to `out`.
+void fillStrips(const Tensor &value, Type type, int64_t begin, int64_t end, uint8_t *out);
 Type stripScalesType(Type type, const StripScales &scales);
 Tensor stripScalesOf(const Tensor &value, const StripScales &scales);
 

@@ -1,10 +1,11 @@
 // Implements WeightImage.
 #include "codegen/memory/WeightImage.h"
 
-#include "ir/ops/Parallel.h"
-
+#include "llvm/Support/Endian.h"
 #include "llvm/Support/MathExtras.h"
 #include "llvm/Support/raw_ostream.h"
+
+#include <atomic>
 
 namespace tenon {
 namespace {
@@ -12,18 +13,24 @@ namespace {
 /// Pieces begin at multiples of so many bytes.
 constexpr size_t kAlignment = 64;
 
-/// A hash that tells contents apart: parts of a fixed size are hashed side by side.
-uint64_t contentHash(llvm::StringRef bytes) {
-  constexpr size_t kPart = 1 << 20;
-  std::vector<uint64_t> parts(llvm::divideCeil(bytes.size(), kPart));
-  parallelFor(
-      int64_t(parts.size()), 1,
-      [&](int64_t begin, int64_t end) {
-        for (auto i = size_t(begin); i < size_t(end); ++i)
-          parts[i] = hashBytes(bytes.substr(i * kPart, kPart));
-      },
-      kAllThreads);
-  return hashBytes({reinterpret_cast<const char *>(parts.data()), parts.size() * sizeof(uint64_t)});
+/// A hash of words and their places that tells contents apart, however they are split: the sum over
+/// all parts.
+uint64_t contentHash(llvm::StringRef part, uint64_t firstWord) {
+  constexpr uint64_t kPlace = 0x9e3779b97f4a7c15ull, kMix = 0xd6e8feb86659fd93ull;
+  const auto mixed = [](uint64_t word, uint64_t place) {
+    const uint64_t x = (word ^ place) * kMix;
+    return (x ^ x >> 32) * kMix;
+  };
+  uint64_t sum = 0, place = firstWord * kPlace;
+  const size_t words = part.size() / 8;
+  for (size_t i = 0; i < words; ++i, place += kPlace)
+    sum += mixed(llvm::support::endian::read64le(part.data() + 8 * i), place);
+  if (part.size() % 8 != 0) {
+    char last[8] = {};
+    std::copy(part.begin() + 8 * words, part.end(), last);
+    sum += mixed(llvm::support::endian::read64le(last), place);
+  }
+  return sum;
 }
 
 /// Zeros between the end of a piece and the next one.
@@ -42,35 +49,38 @@ void WeightImage::merge(Plan &plan) {
       p.at = b.at + p.offset;
     }
   }
-  room_ = other_ = {};
 }
 
 size_t WeightImage::place(PackedConstant constant, llvm::StringRef name) {
-  const llvm::StringRef packed = constant.bytes(room_);
-  const uint64_t content = contentHash(packed);
-  auto [begin, end] = byContent_.equal_range(content);
-  for (auto it = begin; it != end; ++it) {
-    const Piece &known = pieces_[it->second];
-    const bool equal =
-        known.constant.size() == packed.size() && known.constant.bytes(other_) == packed;
-    known.constant.leaveMemory();
-    if (equal) {
-      constant.leaveMemory();
-      return known.at;
-    }
-  }
+  // Entries of a program and levels of a file have most constants in common.
+  const auto [first, last] = bySource_.equal_range(constant.source());
+  for (auto it = first; it != last; ++it)
+    if (it->second.first.isMadeAlike(constant))
+      return it->second.second;
   // The hash goes over the zeros behind the piece, too.
-  const size_t words = packed.size() / kAlignment * kAlignment, at = size_;
-  hash_.addWords(packed.take_front(words));
-  if (gap(packed.size()) > 0) {
-    std::string last = packed.drop_front(words).str();
-    last.resize(kAlignment);
-    hash_.addWords(last);
+  BytesHash hash = hash_;
+  std::atomic<uint64_t> content{0};
+  size_t size = 0;
+  constant.forParts([&](size_t at, llvm::StringRef part) { content += contentHash(part, at / 8); },
+                    [&](llvm::StringRef part) {
+                      size += part.size();
+                      hash.addWords(part, size == constant.size() ? gap(size) : 0);
+                    });
+  size_t at = size_;
+  const auto [begin, end] = byContent_.equal_range(content);
+  const auto equal = std::find_if(begin, end, [&](const auto &known) {
+    return pieces_[known.second].constant.hasBytesOf(constant);
+  });
+  if (equal != end) {
+    at = pieces_[equal->second].at;
+  } else {
+    hash_ = hash;
+    size_ += llvm::alignTo(size, kAlignment);
+    byContent_.insert({content, pieces_.size()});
+    pieces_.push_back({at, constant, name.str()});
   }
-  size_ += llvm::alignTo(packed.size(), kAlignment);
-  constant.leaveMemory();
-  byContent_.insert({content, pieces_.size()});
-  pieces_.push_back({at, std::move(constant), name.str()});
+  const auto source = constant.source();
+  bySource_.insert({source, {std::move(constant), at}});
   return at;
 }
 
@@ -82,12 +92,9 @@ std::vector<WeightPiece> WeightImage::pieces() const {
 }
 
 void WeightImage::write(llvm::raw_ostream &os) const {
-  PackedConstant::Room room;
   for (const Piece &p : pieces_) {
-    const llvm::StringRef packed = p.constant.bytes(room);
-    os << packed;
-    os.write_zeros(unsigned(gap(packed.size())));
-    p.constant.leaveMemory();
+    p.constant.forParts([](size_t, llvm::StringRef) {}, [&](llvm::StringRef part) { os << part; });
+    os.write_zeros(unsigned(gap(p.constant.size())));
   }
 }
 

@@ -11,8 +11,8 @@
 namespace tenon {
 
 /// The constants in one image, behind the header of a weights file. It is as large as the model, so
-/// it never stands in memory as a whole: constants are packed one at a time, when they are merged,
-/// for their place and the hash, and when the image is written.
+/// it never stands in memory as a whole: constants are packed one at a time and part by part, when
+/// they are merged, for their place and the hash, and when the image is written.
 class WeightImage {
 public:
   /// What a weights file begins with; the runtime's weights_header.
@@ -45,8 +45,10 @@ private:
   std::vector<Piece> pieces_; // in their order
   size_t size_ = 0;
   BytesHash hash_;
-  std::unordered_multimap<uint64_t, size_t> byContent_; // pieces by hash; looked up only
-  PackedConstant::Room room_, other_;
+  /// Places of the image by a hash of what they hold and by where that was made from, the latter
+  /// with all constants that were added; both looked up only.
+  std::unordered_multimap<uint64_t, size_t> byContent_;
+  std::unordered_multimap<const void *, std::pair<PackedConstant, size_t>> bySource_;
 };
 
 } // namespace tenon

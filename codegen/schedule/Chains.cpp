@@ -98,6 +98,7 @@ public:
     // What is known of addresses is known of the graph as it is; a joined group writes where its
     // last part does.
     Plan plan = planMemory(graph_);
+    plan.alignedPorts = alignsPorts(graph_, level_);
     const Alignment alignment(plan);
     for (Run &run : runs_) {
       run.joined = join(run);

@@ -133,7 +133,7 @@ private:
       // In place only when this window is where the operand is written: by a group, or by what
       // makes the operands of a concat within this one, perhaps under another shape.
       Value *written = writtenValue(v);
-      if (canLieInside(written) && viewOffset(op, i) && claimed_.insert(written).second)
+      if (canLieInside(written) && windowOffset(op, i, here) && claimed_.insert(written).second)
         continue;
       const Type window =
           v->type().withLayout(windowLayout(whole, axis, here.isConstant() ? here.constant() : 0));

@@ -11,7 +11,10 @@ std::vector<PackedConstants::Form> &PackedConstants::formsOf(Literal content) {
   const auto [known, isNew] = byBytes_.insert({{bytes.data(), bytes.size()}, constants_.size()});
   if (!isNew)
     return constants_[known->second].forms;
-  const uint64_t hash = hashBytes({reinterpret_cast<const char *>(bytes.data()), bytes.size()});
+  // Of weights the beginning: what differs behind it only is told apart by comparing.
+  constexpr size_t kBeginning = 1 << 16;
+  const uint64_t hash =
+      hashBytes({reinterpret_cast<const char *>(bytes.data()), std::min(bytes.size(), kBeginning)});
   const auto [begin, end] = byContent_.equal_range(hash);
   for (auto it = begin; it != end; ++it)
     if (constants_[it->second].content->sameBytes(*content)) {

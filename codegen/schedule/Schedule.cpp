@@ -519,7 +519,7 @@ static bool scheduleBeside(Graph &graph, const TargetLevel &level, const Schedul
                [&](Operation &group, const Tactic *tactic, const Alignment &alignment) {
                  return Scheduler(alignment, level, options, diagnostics).price(group, tactic);
                });
-  const Alignment alignment(graph);
+  const Alignment alignment(graph, level);
   Scheduler scheduler(alignment, level, options, diagnostics, others);
   bool ok = true;
   llvm::SmallVector<Operation *, 64> groups;

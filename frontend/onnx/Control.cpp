@@ -2,6 +2,7 @@
 // becomes an operand; a branch that is decided at compile time is imported where the node stands.
 #include "frontend/onnx/Control.h"
 #include "frontend/onnx/CarriedValues.h"
+#include "frontend/onnx/LoopCondition.h"
 #include "frontend/onnx/Operators.h"
 
 #include "ir/BornExtents.h"
@@ -94,9 +95,9 @@ Dims joinedExtents(Node &n, llvm::ArrayRef<Value *> first, llvm::ArrayRef<Value 
       const BornExtent *known = llvm::find_if(
           born, [&, d = d, e = e](auto &k) { return k.yielded[0] == d && k.yielded[1] == e; });
       if (known == born.end()) {
-        const Dim joined =
-            n.graph.state.newSymbol(n.context(), sanitizeName(n.id + "_extent"),
-                                    std::min(d.lower(), e.lower()), std::max(d.upper(), e.upper()));
+        const Dim joined = n.graph.state.bornSymbol(n.context(), sanitizeName(n.id + "_extent"),
+                                                    std::min(d.lower(), e.lower()),
+                                                    std::max(d.upper(), e.upper()));
         born.push_back({joined, {d, e}});
         known = &born.back();
       }
@@ -202,11 +203,6 @@ Value *unshaped(Value *v) {
   return v;
 }
 
-bool isKnownTrue(Value *v) {
-  auto t = knownTensor(v);
-  return t && t->size() == 1 && t->intAt(0) != 0;
-}
-
 /// Most iterations that are imported one by one.
 constexpr int64_t kMostUnrolled = 1024;
 
@@ -278,7 +274,21 @@ Dim stackedExtent(Node &n, Dim count, bool always, int64_t most, unsigned result
   }
   return count && always
              ? count
-             : n.graph.state.newSymbol(n.context(), sanitizeName(n.id + "_count"), 0, most);
+             : n.graph.state.bornSymbol(n.context(), sanitizeName(n.id + "_count"), 0, most);
+}
+
+/// As certainTrips; where they are certain, what `yields` says of the condition is true.
+Dim freeTrips(Builder &b, Region &body, llvm::MutableArrayRef<Value *> yields, Dim count) {
+  const Dim trips = certainTrips(body, yields, count);
+  if (trips && !constantValue(yields[0]) && unshaped(yields[0]) != body.argument(1))
+    yields[0] = b.scalarConstant(Element::Bool, 1);
+  return trips;
+}
+
+void setTripCount(Builder &b, Operation *loop, int64_t trips) {
+  Value *count = integer(b, trips);
+  count->def()->moveBefore(loop);
+  loop->setOperand(0, count);
 }
 
 } // namespace
@@ -345,6 +355,9 @@ void importLoop(Node &n) {
                          : n.b.scalarConstant(Element::Bool, 1);
   if (!trip || !cond)
     return;
+  const bool begins = isSurelyTrue(cond);
+  if (begins && !constantValue(cond))
+    cond = n.b.scalarConstant(Element::Bool, 1);
 
   llvm::SmallVector<Value *, 8> operands{trip, cond};
   llvm::SmallVector<Type, 8> arguments{trip->type(), cond->type()};
@@ -371,7 +384,8 @@ void importLoop(Node &n) {
     return all;
   };
   ImportTrial trial(n.graph.state);
-  std::string changes; // of what a carried value starts as, and becomes
+  bool always = false, counted = false; // the condition never ends the loop early; is its only end
+  std::string changes;                  // of what a carried value starts as, and becomes
   Operation *loop = n.b.create(Op::Loop, operands, attributes, 1, [&](unsigned, Region &region) {
     TensorsOrSequences items;
     if (!n.graph.importRegion(n, *body, "body", region, arguments, captures, items, inputs))
@@ -383,13 +397,16 @@ void importLoop(Node &n) {
       return;
     Builder inner(region, n.b.diagnostics());
     inner.location = n.b.location;
-    if (Value *again = oneElement(n, inner, yields[0], Element::Bool, "condition of the body"))
-      yields[0] = again;
-    else
+    yields[0] = oneElement(n, inner, yields[0], Element::Bool, "condition of the body");
+    if (!yields[0])
       return;
+    yields = values.results(yields);
+    if (const Dim trips = begins && count ? freeTrips(inner, region, yields, count) : Dim()) {
+      counted = count != trips;
+      always = true;
+      count = trips;
+    }
     if (stacked) {
-      const bool always = isKnownTrue(cond) &&
-                          (unshaped(yields[0]) == region.argument(1) || isKnownTrue(yields[0]));
       int64_t most = count ? count.upper() : INT64_MAX;
       if (range != n.graph.state.valueRanges.end())
         most = std::min(most, range->second.upper);
@@ -399,7 +416,6 @@ void importLoop(Node &n) {
         return;
       region.parentOp()->set("max_trip", Dims{extent});
     }
-    yields = values.results(yields);
     for (unsigned k = 0; k < values.kept().size(); ++k) {
       const Type in = arguments[2 + k], out = yields[1 + k]->type();
       if (changes.empty() && in != out && in.element() == out.element())
@@ -415,6 +431,8 @@ void importLoop(Node &n) {
     trial.undo();
     return unrollLoop(n, *body, carried, changes);
   }
+  if (loop && counted)
+    setTripCount(n.b, loop, count.constant());
   values.set(n, loop);
 }
 

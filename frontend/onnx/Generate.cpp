@@ -94,8 +94,8 @@ void importConstantOfShape(Node &n) {
 namespace {
 
 llvm::Optional<Dim> countOfIntegers(Node &n) {
-  Dim v[3];
-  for (unsigned i = 0; i < 3; ++i) {
+  Dim v[3] = {{}, {}, n.dim(1)};
+  for (unsigned i = 0; i < 3 && n.has(i); ++i) {
     auto known = n.shapeOperand(i);
     if (!known)
       return llvm::None;
@@ -118,10 +118,10 @@ llvm::Optional<Dim> countOfIntegers(Node &n) {
 /// one power of 2, and so many of them.
 llvm::Optional<Dim> countOfFloats(Node &n) {
   constexpr int kMostBits = 24;
-  double v[3];
+  double v[3] = {0, 0, 1};
   Dim open[3];
   int bits = 0;
-  for (unsigned i = 0; i < 3; ++i) {
+  for (unsigned i = 0; i < 3 && n.has(i); ++i) {
     if (auto known = n.knownOperand(i)) {
       v[i] = known->size() == 1 ? known->at(0) : NAN;
       for (double x = v[i]; bits <= kMostBits && std::isfinite(x); ++bits)
@@ -163,18 +163,18 @@ llvm::Optional<Dim> countOfFloats(Node &n) {
 } // namespace
 
 void importRange(Node &n) {
-  const Element e = n.element(0);
-  if (n.element(1) != e || n.element(2) != e) {
+  const Element e = n.element(0); // com.microsoft: without delta, in steps of 1
+  if (n.element(1) != e || (n.has(2) && n.element(2) != e)) {
     n.error("expected start, limit and delta of one type, found " + toString(n.type(0)) + ", " +
-            toString(n.type(1)) + " and " + toString(n.type(2)));
+            toString(n.type(1)) + (n.has(2) ? " and " + toString(n.type(2)) : ""));
     return;
   }
   auto count = isInteger(e) ? countOfIntegers(n) : countOfFloats(n);
   if (!count)
     return;
   auto scalar = [&](unsigned i) { return n.b.reshape(n.input(i), {}); };
-  n.set(0, pointwise(n.b, {scalar(0), scalar(2)}, {{}, {}}, {*count},
-                     [&](Scalars &s, llvm::ArrayRef<Value *> a) {
+  n.set(0, pointwise(n.b, {scalar(0), n.has(2) ? scalar(2) : n.b.scalarConstant(e, 1)}, {{}, {}},
+                     {*count}, [&](Scalars &s, llvm::ArrayRef<Value *> a) {
                        return s(Op::Add, a[0], s(Op::Mul, s.cast(s.index(0), e), a[1]));
                      }));
 }

@@ -24,14 +24,15 @@ struct GridAxis {
     t = s(Op::Select, s(Op::Greater, t, s.c(range)), s(Op::Sub, s.c(2 * range), t), t);
     return s(Op::Add, t, s.c(low()));
   }
-  /// Position in pixels of a coordinate in [−1, 1].
-  Value *position(Scalars &s, Value *g, bool nearest) const {
+  /// Position in pixels of a coordinate in [−1, 1], of which `taps` pixels are read. Four of them
+  /// are moved into the image one by one, not the position between them.
+  Value *position(Scalars &s, Value *g, unsigned taps) const {
     Value *x = s(Op::Add, g, s.c(1));
     x = alignCorners ? s(Op::Mul, x, s.c(last() / 2))
                      : s(Op::Div, s(Op::Sub, s(Op::Mul, x, s.c(double(extent))), s.c(1)), s.c(2));
-    if (nearest)
+    if (taps == 1)
       x = s(Op::Round, x);
-    if (padding == Zeros)
+    if (padding == Zeros || taps == 4)
       return x;
     Value *outside = s(Op::LogicalOr, s(Op::Less, x, s.c(low())), s(Op::Greater, x, s.c(high())));
     Value *inside = padding == Border ? limited(s, x, 0, last()) : reflected(s, x);
@@ -102,7 +103,7 @@ void importGridSample(Node &n) {
                         : padding == "border" ? GridAxis::Border
                                               : GridAxis::Reflection,
                         pixels->extents[d], align};
-    Value *x = axis.position(s, s.cast(a[d], s.type), nearest);
+    Value *x = axis.position(s, s.cast(a[d], s.type), unsigned(how.taps));
     if (nearest)
       return {axis.tap(s, x, s.c(1))};
     Value *base = s(Op::Floor, x), *t = s(Op::Sub, x, base);

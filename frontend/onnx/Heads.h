@@ -30,6 +30,7 @@ Value *rotated(Node &n, Value *x, Value *cos, Value *sin, bool interleaved);
 /// `projected` [batch, length, width], and what else it takes. Null: an error was reported.
 struct AttentionOperands {
   unsigned mask, added, past; // kNone: the operator has none
+  Value *lengths = nullptr;   // keys of each sequence, [batch]; null: all
 };
 constexpr unsigned kNone = ~0u;
 void attendProjected(Node &n, Value *projected, AttentionOperands at);

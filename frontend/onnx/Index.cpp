@@ -1,6 +1,8 @@
 // Imports operators that read elements at positions computed at run time. All but Gather become a
 // gather from the flattened operand at linear positions, which a map computes.
+#include "frontend/GraphImporter.h"
 #include "frontend/onnx/Operators.h"
+#include "ir/Ramps.h"
 
 namespace tenon::frontend {
 namespace {
@@ -134,6 +136,41 @@ Value *joinLeading(Node &n, Value *x, unsigned count) {
   return n.b.reshape(x, rows);
 }
 
+/// ONNX demands as many updates as positions. Where data decide how many there are, as where a mask
+/// selects what is replaced by rows of something else, both are cut to what both have.
+void cutToFit(Node &n, Value *&linear, Value *&updates) {
+  const unsigned rank = std::min(linear->type().rank(), updates->type().rank());
+  for (unsigned d = 0; d < rank && linear && updates; ++d) {
+    const Dim places = linear->type().dim(d), given = updates->type().dim(d);
+    if (places == given || (!n.graph.state.isBorn(places) && !n.graph.state.isBorn(given)))
+      continue;
+    const Dim both = min(places, given);
+    for (Value **v : {&linear, &updates})
+      if ((*v)->type().dim(d) != both)
+        *v = sliceAlong(n.b, *v, d, n.dim(0), both, 1);
+  }
+}
+
+/// Whether the coordinates in operand 1 are each element's own, of all elements in order: what an
+/// assignment to a whole slice is exported as, a grid for each dimension.
+bool writesAllInOrder(Node &n, unsigned tuple) {
+  const Type x = n.type(0), indices = n.type(1);
+  const Operation *grids = n.input(1)->def();
+  if (!grids || !grids->is(Op::Concat) || grids->numOperands() != tuple ||
+      grids->intAttr("axis") != int64_t(tuple) ||
+      indices.shape().drop_back() != x.shape().take_front(tuple))
+    return false;
+  Ramps ramps;
+  for (unsigned k = 0; k < tuple; ++k) {
+    const MaybeRamp ramp = ramps.of(grids->operand(k));
+    const bool own = ramp && ramp->base.isConstant(0) &&
+                     (ramp->dim == int(k) || (ramp->isSame() && x.dim(k).isConstant(1)));
+    if (!own)
+      return false;
+  }
+  return true;
+}
+
 /// Operand 0 with operand 2 scattered over its first `count` dimensions, joined, at `linear`.
 void setScattered(Node &n, unsigned count, Value *linear) {
   const std::string reduction = n.stringAttr("reduction", "none");
@@ -144,9 +181,12 @@ void setScattered(Node &n, unsigned count, Value *linear) {
     n.error("attribute reduction: expected none, add, mul, min or max, found '" + reduction + "'");
     return;
   }
+  Value *updates = n.input(2);
+  cutToFit(n, linear, updates);
   Value *x = joinLeading(n, n.input(0), count);
-  Value *y = x ? n.b.value(Op::Scatter, {x, linear, n.input(2)}, {{"combiner", Word{reduction}}})
-               : nullptr;
+  Value *y = x && linear && updates
+                 ? n.b.value(Op::Scatter, {x, linear, updates}, {{"combiner", Word{reduction}}})
+                 : nullptr;
   n.set(0, y ? n.b.reshape(y, n.type(0).shape()) : nullptr);
 }
 
@@ -186,7 +226,13 @@ void importGatherND(Node &n) {
 }
 
 void importScatterND(Node &n) {
-  if (auto tuple = coordinates(n, n.type(0), 0))
+  const auto tuple = coordinates(n, n.type(0), 0);
+  if (!tuple)
+    return;
+  if (n.stringAttr("reduction", "none") == "none" && n.element(2) == n.element(0) &&
+      n.type(2).shape() == n.type(0).shape() && writesAllInOrder(n, *tuple))
+    n.set(0, n.input(2));
+  else
     setScattered(n, *tuple, tuplePositions(n, n.input(0), *tuple, 0));
 }
 
@@ -297,23 +343,43 @@ void importReverseSequence(Node &n) {
   n.set(0, gatherLinear(n.b, n.input(0), linear));
 }
 
-void importOneHot(Node &n) {
-  auto known = n.constantOperand(1); // of any number type
-  if (!known)
-    return;
-  if (known->size() != 1 || !(known->at(0) >= 0 && known->at(0) < double(INT32_MAX)) ||
-      n.rank(2) != 1 || !n.type(2).dim(0).isConstant(2)) {
+namespace {
+/// The extent that OneHot adds: a number of any type that is known when compiling, or an integer
+/// that data decide; None after an error.
+llvm::Optional<Dim> oneHotDepth(Node &n) {
+  llvm::Optional<Dim> depth;
+  if (n.knownOperand(1) || !isInteger(n.element(1))) {
+    auto known = n.constantOperand(1);
+    if (!known)
+      return llvm::None;
+    if (known->size() == 1 && known->at(0) >= 0 && known->at(0) < double(INT32_MAX))
+      depth = n.dim(known->intAt(0));
+  } else {
+    auto given = n.shapeOperand(1);
+    if (!given)
+      return llvm::None;
+    if (given->size() == 1)
+      depth = given->front();
+  }
+  if (!depth || n.rank(2) != 1 || !n.type(2).dim(0).isConstant(2)) {
     n.error("expected one depth of at least 0 and two values, found " + toString(n.type(1)) +
             " and " + toString(n.type(2)));
-    return;
+    return llvm::None;
   }
-  Dim depth = n.dim(known->intAt(0));
+  return depth;
+}
+} // namespace
+
+void importOneHot(Node &n) {
+  auto depth = oneHotDepth(n);
+  if (!depth)
+    return;
   const int64_t rank = int64_t(n.rank(0)) + 1;
   auto axis = n.axis(n.intAttr("axis", -1), rank);
   if (!axis)
     return;
   Shape space(n.type(0).shape().begin(), n.type(0).shape().end());
-  space.insert(space.begin() + *axis, depth);
+  space.insert(space.begin() + *axis, *depth);
   IndexMap map;
   for (int64_t d = 0; d < rank; ++d)
     if (d != *axis)
@@ -321,14 +387,18 @@ void importOneHot(Node &n) {
   auto pick = [&](int64_t i) {
     return n.b.reshape(sliceAlong(n.b, n.input(2), 0, n.dim(i), n.dim(1), 1), {});
   };
-  n.set(0, pointwise(n.b, {n.input(0), pick(0), pick(1)}, {map, {}, {}}, space,
-                     [&](Scalars &s, llvm::ArrayRef<Value *> a) {
-                       Value *here = s.index(unsigned(*axis));
-                       Value *hit = s(
-                           Op::Equal,
-                           wrapIndex(s, a[0], s.b.scalarInt(Element::I64, depth.constant())), here);
-                       return s(Op::Select, hit, a[2], a[1]);
-                     }));
+  llvm::SmallVector<Value *, 4> operands{n.input(0), pick(0), pick(1)};
+  llvm::SmallVector<IndexMap, 4> maps{map, {}, {}};
+  if (!depth->isConstant()) {
+    operands.push_back(n.b.reshape(n.graph.state.pinned(n.input(1)), {}));
+    maps.push_back({});
+  }
+  n.set(0, pointwise(n.b, operands, maps, space, [&](Scalars &s, llvm::ArrayRef<Value *> a) {
+          Value *extent = depth->isConstant() ? s.b.scalarInt(Element::I64, depth->constant())
+                                              : s.cast(a[3], Element::I64);
+          Value *hit = s(Op::Equal, wrapIndex(s, a[0], extent), s.index(unsigned(*axis)));
+          return s(Op::Select, hit, a[2], a[1]);
+        }));
 }
 
 void importTopK(Node &n) {

@@ -228,4 +228,55 @@ void importMatMulNBits(Node &n) {
   n.set(0, y && n.has(Bias) ? n.b.pointwise(Op::Add, {y, n.input(Bias)}) : y);
 }
 
+void importMatMulBlockQuantizedFp8Weight(Node &n) {
+  // y = a · wᵀ with w [N, K] of float8e4m3fn and a scale for each block along K; where `a` has a
+  // scale, too, it is rounded to such numbers.
+  enum { A, B, Scales, AScale, Bias };
+  const int64_t block = n.intAttr("block_size", 128);
+  if (!n.checkRank(A, 1) || !n.checkFloat(A) || !n.checkRank(B, 2, 2) || !n.checkRank(Scales, 2, 2))
+    return;
+  const Element e = n.element(A), stored = n.element(B);
+  const Type w = n.type(B);
+  if (stored != Element::F8E4M3 || block < 1 || !w.hasStaticShape()) {
+    n.error("operand " + n.inputName(B) + ": expected float8e4m3fn in blocks, found " +
+            toString(w) + " and block_size " + std::to_string(block));
+    return;
+  }
+  const int64_t rows = w.dim(0).constant(), columns = w.dim(1).constant();
+  const int64_t blocks = (columns + block - 1) / block, each = std::min(block, columns);
+  if (!n.type(Scales).dim(0).isConstant(rows) || !n.type(Scales).dim(1).isConstant(blocks)) {
+    n.error("operand " + n.inputName(Scales) + ": expected " + std::to_string(rows) + " x " +
+            std::to_string(blocks) + " scales, found " + toString(n.type(Scales)));
+    return;
+  }
+  Value *q = n.input(B);
+  const bool isRagged = blocks * each != columns;
+  if (isRagged) {
+    const Dims none(2, n.dim(0)), high{n.dim(0), n.dim(blocks * each - columns)};
+    q = n.b.value(Op::Pad, {q}, {{"low", none}, {"high", high}, {"mode", Word{"constant"}}});
+  }
+  const auto number = [&](Scalars &s, Value *q, Value *scale) {
+    return s.cast(s(Op::Dequantize, q, scale, s.c(stored, 0)), e);
+  };
+  q = n.b.reshape(q, {n.dim(rows), n.dim(blocks), n.dim(each)});
+  Value *dense =
+      pointwise(n.b, {q, n.input(Scales)}, {identityMap(3), identityMap(2)}, q->type().shape(),
+                [&](Scalars &s, llvm::ArrayRef<Value *> a) { return number(s, a[0], a[1]); });
+  dense = n.b.reshape(dense, {n.dim(rows), n.dim(blocks * each)});
+  if (isRagged)
+    dense = sliceAlong(n.b, dense, 1, n.dim(0), n.dim(columns), 1);
+  Value *a = n.input(A);
+  if (n.has(AScale)) {
+    if (!checkOne(n, {AScale}))
+      return;
+    a = pointwise(n.b, {a, asScalar(n.b, n.input(AScale))},
+                  [&](Scalars &s, llvm::ArrayRef<Value *> v) {
+                    Value *wide = s.cast(v[0], v[1]->type().element());
+                    return number(s, castNarrow(s, s(Op::Div, wide, v[1]), stored, true), v[1]);
+                  });
+  }
+  Value *y = matmul(n.b, a, dense, {}, {{"trans_b", true}});
+  n.set(0, y && n.has(Bias) ? n.b.pointwise(Op::Add, {y, n.input(Bias)}) : y);
+}
+
 } // namespace tenon::frontend

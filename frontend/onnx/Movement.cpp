@@ -1,8 +1,11 @@
 // Imports operators that take, join, repeat or pad elements by a rule known at compile time.
+#include "frontend/DataExtents.h"
 #include "frontend/GraphImporter.h"
 #include "frontend/onnx/Operators.h"
 
 #include "ir/ops/Ops.h"
+
+#include "onnx-ml.pb.h"
 
 namespace tenon::frontend {
 
@@ -37,6 +40,31 @@ Dim fromEnd(Dim index, Dim extent) {
   return index + extent * isNegative;
 }
 
+/// Operand `i`, starts or ends along `axes`. Numbers that the data decide and that nothing else
+/// bounds are cut off one beyond the ends of their axes, where every further one means the same.
+llvm::Optional<Shape> sliceBounds(Node &n, unsigned i, llvm::ArrayRef<int64_t> axes) {
+  Value *v = n.input(i);
+  const Type t = v->type();
+  if (!isInteger(t.element()) || t.rank() != 1 || t.elements() != n.dim(int64_t(axes.size())) ||
+      hasBounds(n, v))
+    return n.shapeOperand(i);
+  Tensor low(Element::I64, {int64_t(axes.size())}), high = low;
+  for (size_t k = 0; k < axes.size(); ++k) {
+    auto axis = n.axis(axes[k], n.rank(0));
+    if (!axis)
+      return llvm::None;
+    const int64_t extent = n.type(0).dim(unsigned(*axis)).upper();
+    low.setInt(int64_t(k), -extent - 1);
+    high.setInt(int64_t(k), extent);
+  }
+  Value *cut =
+      n.b.pointwise(Op::Clamp, {n.b.cast(v, Element::I64), n.b.constant(low), n.b.constant(high)});
+  if (!cut)
+    return llvm::None;
+  cut->setHint(v->hint());
+  return dataExtents(n, cut);
+}
+
 } // namespace
 
 void importSlice(Node &n) {
@@ -55,19 +83,20 @@ void importSlice(Node &n) {
       n.error("operands starts and ends are missing: expected both; write them");
       return;
     }
-    auto from = n.shapeOperand(1);
-    auto to = from ? n.shapeOperand(2) : llvm::None;
-    if (!to)
-      return;
-    starts = *from;
-    ends = *to;
-    axes = allAxes(0, int64_t(starts.size()));
+    axes = allAxes(0, n.rank(1) == 1 && n.type(1).dim(0).isConstant() ? n.type(1).dim(0).constant()
+                                                                      : 0);
     if (n.has(3)) {
       auto given = n.intsOperand(3);
       if (!given)
         return;
       axes = *given;
     }
+    auto from = sliceBounds(n, 1, axes);
+    auto to = from ? sliceBounds(n, 2, axes) : llvm::None;
+    if (!to)
+      return;
+    starts = *from;
+    ends = *to;
     if (n.has(4)) {
       auto given = n.intsOperand(4);
       if (!given)
@@ -120,6 +149,41 @@ void importSlice(Node &n) {
                      {{"starts", first}, {"sizes", sizes}, {"steps", stride}}));
 }
 
+namespace {
+/// Of parts that data decide, which add up to the extent: each is at most what those before it
+/// leave, and the last one is all of that, here and for whoever reads the list later. So what joins
+/// all parts has the extent again, whatever the data are.
+void closeParts(Node &n, int64_t axis, Shape &sizes) {
+  Builder &b = n.b;
+  Value *list = n.graph.state.pinned(n.input(1));
+  Value *rest = extentProduct(b, n.input(0), {axis}, list->type().element());
+  Dim left = n.type(0).dim(unsigned(axis));
+  llvm::SmallVector<Value *, 8> parts;
+  for (size_t i = 0; i + 1 < sizes.size() && rest; ++i) {
+    Value *part = sliceAlong(b, list, 0, n.dim(int64_t(i)), n.dim(1), 1);
+    part = part ? b.reshape(part, {}) : nullptr;
+    const Dim most = min(sizes[i], left);
+    if (part && most != sizes[i])
+      part = b.pointwise(Op::Min, {part, rest});
+    if (!part)
+      return;
+    parts.push_back(b.reshape(part, {n.dim(1)}));
+    rest = b.pointwise(Op::Sub, {rest, part});
+    left = left - most;
+    sizes[i] = most;
+  }
+  if (!rest)
+    return;
+  parts.push_back(b.reshape(rest, {n.dim(1)}));
+  Value *closed = b.value(Op::Concat, parts, {{"axis", int64_t(0)}});
+  if (!closed)
+    return;
+  closed->setHint(list->hint());
+  n.graph.state.pin(n.input(1), closed);
+  sizes.back() = left;
+}
+} // namespace
+
 void importSplit(Node &n) {
   if (!n.checkRank(0, 1))
     return;
@@ -133,10 +197,13 @@ void importSplit(Node &n) {
     for (int64_t s : n.intsAttr("split"))
       sizes.push_back(n.dim(s));
   } else if (n.opset >= 13 && n.has(1)) {
+    const bool known = bool(knownShape(n.graph.state.pinned(n.input(1))));
     auto given = n.shapeOperand(1);
     if (!given)
       return;
     sizes = *given;
+    if (!known && int64_t(sizes.size()) == parts && parts > 1 && !sizes.back().isConstant())
+      closeParts(n, *axis, sizes);
   } else {
     if (n.hasAttr("num_outputs") && n.intAttr("num_outputs", 0) != parts) {
       n.error("attribute num_outputs: expected " + std::to_string(parts) + ", found " +
@@ -247,7 +314,9 @@ void importExpand(Node &n) {
             text(*wanted, ", ") + "]");
     return;
   }
-  n.set(0, n.b.broadcastTo(n.input(0), shape));
+  // What is expanded to its own shape stays the value that others know (a mask that selects).
+  const bool same = n.type(0).shape() == llvm::ArrayRef<Dim>(shape);
+  n.set(0, same ? n.input(0) : n.b.broadcastTo(n.input(0), shape));
 }
 
 void importTile(Node &n) {
@@ -327,7 +396,7 @@ void importPad(Node &n) {
   Shape pads;
   Ints axes = allAxes(0, rank);
   Value *value = nullptr;
-  if (n.opset < 11) {
+  if (n.opset < 11 && n.proto.domain() != "com.microsoft") {
     for (int64_t p : n.intsAttr("pads"))
       pads.push_back(n.dim(p));
     const double fill = n.floatAttr("value", 0);

@@ -122,6 +122,8 @@ void importTreeEnsembleClassifier(Node &n);
 void importTreeEnsembleRegressor(Node &n);
 
 // MicrosoftAttention.cpp
+void importDecoderMaskedMultiHeadAttention(Node &n);
+void importDecoderMaskedSelfAttention(Node &n);
 void importMicrosoftAttention(Node &n);
 void importMultiHeadAttention(Node &n);
 
@@ -148,7 +150,27 @@ void importGemmFastGelu(Node &n);
 void importGroupNorm(Node &n);
 void importSkipGroupNorm(Node &n);
 
+// MicrosoftMatrices.cpp
+void importCDist(Node &n);
+void importExpandDims(Node &n);
+void importInverse(Node &n);
+
+// MicrosoftPacked.cpp
+/// Rows of `packed` [tokens, width] where RemovePadding's offsets [batch, length] put them,
+/// [batch · length, width]; 0 elsewhere. Null after an error.
+Value *unpackedRows(Node &n, Value *packed, Value *offsets);
+void importPackedAttention(Node &n);
+void importPackedMultiHeadAttention(Node &n);
+void importRemovePadding(Node &n);
+void importRestorePadding(Node &n);
+
+// MicrosoftPositions.cpp
+void importGatedRelativePositionBias(Node &n);
+void importRelativePositionBias(Node &n);
+void importUnfoldTensor(Node &n);
+
 // MicrosoftQuantize.cpp
+void importMatMulBlockQuantizedFp8Weight(Node &n);
 void importMatMulNBits(Node &n);
 void importQGemm(Node &n);
 void importQLinearAveragePool(Node &n);
@@ -297,6 +319,7 @@ void importTopK(Node &n);
 void importCompress(Node &n);
 void importNonMaxSuppression(Node &n);
 void importNonZero(Node &n);
+void importMicrosoftUnique(Node &n);
 void importUnique(Node &n);
 
 // Generate.cpp

@@ -244,9 +244,10 @@ void importHardmax(Node &n) {
 }
 
 namespace {
-/// Running sums or products along an axis.
+/// Running sums or products along an axis. A vector has one: what says so need not be known.
 void cumulate(Node &n, Op combiner, double identity) {
-  auto given = n.intsOperand(1);
+  auto given =
+      n.rank(0) == 1 && !n.knownOperand(1) ? llvm::Optional<Ints>(Ints{0}) : n.intsOperand(1);
   if (!given)
     return;
   if (given->size() != 1) {

@@ -313,11 +313,10 @@ void importResize(Node &n) {
                        n.boolAttr("exclude_outside", false),
                        n.floatAttr("extrapolation_value", 0)};
   const std::string policy = n.stringAttr("keep_aspect_ratio_policy", "stretch");
-  llvm::SmallVector<llvm::StringRef, 8> coordinates{"half_pixel",         "half_pixel_symmetric",
-                                                    "align_corners",      "asymmetric",
-                                                    "pytorch_half_pixel", "tf_crop_and_resize"};
-  if (n.opset < 13)
-    coordinates.push_back("tf_half_pixel_for_nn");
+  // ONNX dropped tf_half_pixel_for_nn in opset 13; tf2onnx writes it for later ones, too.
+  const llvm::StringRef coordinates[] = {
+      "half_pixel",         "half_pixel_symmetric", "align_corners",       "asymmetric",
+      "pytorch_half_pixel", "tf_crop_and_resize",   "tf_half_pixel_for_nn"};
   if (!checkWord(n, "mode", how.mode, {"nearest", "linear", "cubic"}) ||
       !checkWord(n, "coordinate_transformation_mode", how.coordinates, coordinates) ||
       !checkWord(n, "nearest_mode", how.nearest,

@@ -68,7 +68,7 @@ Value *nonZero(Node &n, Value *v) {
     if (op.is(Op::NonZero) && sameNumbers(op.operand(0), v))
       return op.result();
   Dim found =
-      n.graph.state.newSymbol(n.context(), sanitizeName(n.id + "_count"), 0, type.upperElements());
+      n.graph.state.bornSymbol(n.context(), sanitizeName(n.id + "_count"), 0, type.upperElements());
   return n.b.value(Op::NonZero, {v}, {{"symbol", found.symbol().str()}});
 }
 
@@ -164,8 +164,16 @@ void importNonMaxSuppression(Node &n) {
   n.set(0, n.b.value(Op::Concat, columns, {{"axis", int64_t(1)}}));
 }
 
-void importUnique(Node &n) {
-  enum { Y, First, Inverse, Counts };
+namespace {
+
+/// Where the results of an operator stand besides the elements, which come first; None: it has no
+/// such result.
+struct UniqueResults {
+  llvm::Optional<unsigned> first;
+  unsigned inverse, counts;
+};
+
+void importUniqueAs(Node &n, bool sorted, UniqueResults results) {
   Value *x = n.input(0);
   int64_t axis = 0;
   Ints order = allAxes(0, n.rank(0)); // with the axis first
@@ -185,7 +193,7 @@ void importUnique(Node &n) {
   const Dim rows = x->type().dim(0);
   Value *classes = n.b.value(
       Op::Unique, {n.b.reshape(x, {rows, product(n.context(), x->type().shape().drop_front())})},
-      {{"sorted", n.boolAttr("sorted", true)}});
+      {{"sorted", sorted}});
   Value *parts[3];
   for (int64_t i = 0; i < 3; ++i) {
     parts[i] = classes ? sliceAlong(n.b, classes, 0, n.dim(i), n.dim(1), 1) : nullptr;
@@ -206,11 +214,18 @@ void importUnique(Node &n) {
   Ints back(order.size());
   for (size_t d = 0; d < back.size(); ++d) // the first dimension returns to its place
     back[d] = int64_t(d) == axis ? 0 : int64_t(d) < axis ? int64_t(d) + 1 : int64_t(d);
-  n.set(Y, y && axis > 0 ? n.b.transpose(y, back) : y);
-  n.set(First, first);
-  n.set(Inverse, parts[0]);
-  if (n.wants(Counts))
-    n.set(Counts, pick(parts[2]));
+  n.set(0, y && axis > 0 ? n.b.transpose(y, back) : y);
+  if (results.first)
+    n.set(*results.first, first);
+  n.set(results.inverse, parts[0]);
+  if (n.wants(results.counts))
+    n.set(results.counts, pick(parts[2]));
 }
+
+} // namespace
+
+void importUnique(Node &n) { importUniqueAs(n, n.boolAttr("sorted", true), {1u, 2, 3}); }
+
+void importMicrosoftUnique(Node &n) { importUniqueAs(n, false, {llvm::None, 1, 2}); }
 
 } // namespace tenon::frontend

@@ -22,7 +22,7 @@ Value *textMap(Node &n, llvm::StringRef function, llvm::ArrayRef<Value *> operan
 }
 
 Dim ownSymbol(Node &n, int64_t bound) {
-  return n.graph.state.newSymbol(n.context(), sanitizeName(n.id + "_count"), 0, bound);
+  return n.graph.state.bornSymbol(n.context(), sanitizeName(n.id + "_count"), 0, bound);
 }
 
 /// Without a limit of the node's own.

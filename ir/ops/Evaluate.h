@@ -25,6 +25,8 @@ bool evaluateConvTranspose(const Operation &op, EvaluationFrame &frame, std::str
 bool evaluateMatMul(const Operation &op, EvaluationFrame &frame, std::string &error);
 // EvaluateAttention.cpp
 bool evaluateAttention(const Operation &op, EvaluationFrame &frame, std::string &error);
+// EvaluateRecurrent.cpp
+bool evaluateRecurrent(const Operation &op, EvaluationFrame &frame, std::string &error);
 // EvaluateWindow.cpp, EvaluateResize.cpp
 bool evaluatePool(const Operation &op, EvaluationFrame &frame, std::string &error);
 bool evaluateResize(const Operation &op, EvaluationFrame &frame, std::string &error);

@@ -21,6 +21,7 @@ llvm::ArrayRef<OpRow> reductionOps();
 llvm::ArrayRef<OpRow> movementOps();
 llvm::ArrayRef<OpRow> contractOps();
 llvm::ArrayRef<OpRow> attentionOps();
+llvm::ArrayRef<OpRow> recurrentOps();
 llvm::ArrayRef<OpRow> windowOps();
 llvm::ArrayRef<OpRow> shapeOps();
 llvm::ArrayRef<OpRow> textOps();

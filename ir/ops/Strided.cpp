@@ -1,7 +1,10 @@
 // Implements strided copies and picks over elements of any type.
 #include "ir/ops/Strided.h"
 
+#include "ir/ops/Parallel.h"
+
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/MathExtras.h"
 
 #include <cstring>
 
@@ -52,6 +55,33 @@ template <class Move> void withElementCopy(const Tensor &from, Tensor &to, Move 
   }
 }
 
+/// Copies tiles of the two innermost dimensions, one of which is read in the order of memory and
+/// the other written so, on several threads. False where neither is so.
+bool transposes(const Tensor &from, int64_t source, Tensor &to, int64_t target,
+                const Extents &extents, const Extents &in, const Extents &out) {
+  const size_t b = extents.size() - 1, a = b - 1;
+  constexpr int64_t kTile = 32, kThreadElements = 1 << 18;
+  if (extents.size() != 2 || in[a] != 1 || out[b] != 1 || extents[a] < kTile || extents[b] < kTile)
+    return false;
+  withElementCopy(from, to, [&](auto copy) {
+    const int64_t across = int64_t(llvm::divideCeil(extents[b], kTile));
+    parallelFor(
+        int64_t(llvm::divideCeil(extents[a], kTile)), 1 + kThreadElements / (kTile * extents[b]),
+        [&](int64_t begin, int64_t end) {
+          for (int64_t tile = begin * across; tile < end * across; ++tile) {
+            const int64_t i0 = tile / across * kTile, j0 = tile % across * kTile;
+            const int64_t i1 = std::min(i0 + kTile, extents[a]),
+                          j1 = std::min(j0 + kTile, extents[b]);
+            for (int64_t j = j0; j < j1; ++j)
+              for (int64_t i = i0; i < i1; ++i)
+                copy(target + i * out[a] + j, source + i + j * in[b], 1);
+          }
+        },
+        kAllThreads);
+  });
+  return true;
+}
+
 } // namespace
 
 Extents rowMajorStrides(llvm::ArrayRef<int64_t> shape) {
@@ -85,6 +115,9 @@ void copyElements(llvm::ArrayRef<int64_t> shape, const Tensor &from, Place sourc
     extents.push_back(1), in.push_back(1), out.push_back(1);
   const size_t inner = extents.size() - 1;
   const int64_t run = in[inner] == 1 && out[inner] == 1 ? extents[inner] : 1;
+  if (from.element() != Element::String && bitWidth(from.element()) >= 8 && inner > 0 && run == 1 &&
+      transposes(from, source.offset, to, target.offset, extents, in, out))
+    return;
   withElementCopy(from, to, [&](auto copy) {
     Extents index(extents.size(), 0);
     int64_t f = source.offset, t = target.offset;

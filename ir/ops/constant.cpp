@@ -42,10 +42,11 @@ bool inferConstant(const Operation &op, llvm::SmallVectorImpl<Type> &results, st
     if (bitWidth(t.element()) != 16 || t.rank() < 2)
       return fail(error, "attribute stored: pairs is for filters of 16-bit elements");
   } else if (word == "strips") {
+    const Element e = t.element();
     const bool fits =
-        bitWidth(t.element()) == 16 || t.element() == Element::I8 || t.element() == Element::I4;
+        bitWidth(e) == 16 || e == Element::I8 || e == Element::I4 || e == Element::F8E4M3;
     if (!fits || t.rank() < 2)
-      return fail(error, "attribute stored: strips is for matrices of 16 bits, i8 or i4");
+      return fail(error, "attribute stored: strips is for matrices of 16 bits, f8e4m3, i8 or i4");
   } else if (word.startswith("scales")) {
     if (!checkWord(op, "stored",
                    {"scales4x1", "scales4x2", "scales4x4", "scales4x8", "scales8x1", "scales8x2",

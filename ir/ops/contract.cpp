@@ -72,7 +72,8 @@ bool contractElement(const Operation &op, Dim channels, Element &result, std::st
   return true;
 }
 
-/// b of integers with scales: operands 2 and 3 are floats [n, ceil(k / block)].
+/// b of integers with scales: operands 2 and 3 are floats [n, ceil(k / block)], of a's type; scales
+/// may be f32.
 bool checkScales(const Operation &op, Dim n, Dim k, std::string &error) {
   const Type a = op.operand(0)->type(), b = op.operand(1)->type();
   const int64_t block = op.intAttr("block");
@@ -91,11 +92,13 @@ bool checkScales(const Operation &op, Dim n, Dim k, std::string &error) {
     if (!checkTensor(op, i, 2, error))
       return false;
     const Type s = op.operand(i)->type();
-    if (s.element() != a.element() || !sameExtent(s.dim(0), n) ||
-        !sameExtent(s.dim(1), ceilDiv(k, block)))
+    if ((s.element() != a.element() && (i > 2 || s.element() != Element::F32)) ||
+        !sameExtent(s.dim(0), n) || !sameExtent(s.dim(1), ceilDiv(k, block)))
       return fail(error, (i == 2 ? "b_scale" : "b_zero_point") + llvm::Twine(": expected ") +
-                             name(a.element()) + " for " + text(n) + " rows of blocks of " +
-                             llvm::Twine(block) + ", found " + toString(s));
+                             name(a.element()) +
+                             (i == 2 && a.element() != Element::F32 ? " or f32" : "") + " for " +
+                             text(n) + " rows of blocks of " + llvm::Twine(block) + ", found " +
+                             toString(s));
   }
   return true;
 }

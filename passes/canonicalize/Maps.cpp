@@ -47,10 +47,100 @@ bool widenedBias(Operation &op, Rewriter &rw) {
   return true;
 }
 
+namespace {
+
+/// Heads of keys or values, of which each stands `shared` times in a row.
+struct RepeatedHeads {
+  Value *from; // has an element for each of [batch, groups, rows, width], in this order
+  Dim groups, shared;
+  const Operation *map;
+};
+
+/// Whether a copy [batch, groups, shared, rows, width] repeats each element along dimension 2
+/// alone.
+bool repeatsAlongShared(const Operation &map) {
+  const Type from = map.operand(0)->type(), all = map.result()->type();
+  const IndexMap reads = indexMap(map, 0);
+  int64_t last = -1;
+  for (unsigned i = 0; i < from.rank(); ++i) {
+    if (from.dim(i).isConstant(1))
+      continue;
+    if (reads[i] <= last || reads[i] == 2)
+      return false;
+    // Left out is nothing but extents of 1.
+    for (++last; last < reads[i]; ++last)
+      if (last != 2 && !all.dim(unsigned(last)).isConstant(1))
+        return false;
+  }
+  for (++last; last < int64_t(all.rank()); ++last)
+    if (last != 2 && !all.dim(unsigned(last)).isConstant(1))
+      return false;
+  return true;
+}
+
+/// Of `v` [batch, heads, rows, width]; None where its heads are not repeated.
+llvm::Optional<RepeatedHeads> repeatedHeadsOf(Value *v) {
+  const Operation *reshape = v->def();
+  if (!reshape || !reshape->is(Op::Reshape) || v->type().rank() != 4)
+    return llvm::None;
+  const Operation *map = reshape->operand(0)->def();
+  if (!isPlainMap(map, 1) || !isCopyBody(map->region()))
+    return llvm::None;
+  const Type t = v->type(), all = map->result()->type();
+  if (all.rank() != 5 || all.dim(0) != t.dim(0) || all.dim(3) != t.dim(2) ||
+      all.dim(4) != t.dim(3) || all.dim(1) * all.dim(2) != t.dim(1) ||
+      map->operand(0)->type().element() != t.element() || !repeatsAlongShared(*map))
+    return llvm::None;
+  return RepeatedHeads{map->operand(0), all.dim(1), all.dim(2), map};
+}
+
+} // namespace
+
+// attention(q [b, g·s, …], reshape(repeat k), reshape(repeat v)) =
+//     reshape(attention(reshape q [b, g, s, …], reshape k [b, g, 1, …], reshape v [b, g, 1, …]))
+bool repeatedHeads(Operation &op, Rewriter &rw) {
+  if (!op.is(Op::Attention) || op.operand(0)->type().rank() != 4 ||
+      attentionOperands(op).factors > 0)
+    return false;
+  const auto k = repeatedHeadsOf(op.operand(1)), v = repeatedHeadsOf(op.operand(2));
+  const Type q = op.operand(0)->type();
+  if (!k || !v || k->groups != v->groups || k->shared != v->shared ||
+      q.dim(1) != k->groups * k->shared || !rw.fire(op))
+    return false;
+  Builder b = rw.before(op);
+  const Dim one = b.context().dim(1);
+  // With heads apart, or all of them the same.
+  const auto apart = [&](Value *x) {
+    const Type t = x->type();
+    llvm::SmallVector<Dim, 6> shape(t.shape().begin(), t.shape().end());
+    const unsigned heads = t.rank() - 3;
+    const bool same = shape[heads].isConstant(1) && !q.dim(1).isConstant(1);
+    shape[heads] = same ? one : k->groups;
+    shape.insert(shape.begin() + heads + 1, same ? one : k->shared);
+    return b.reshape(x, shape);
+  };
+  const auto shared = [&](const RepeatedHeads &of, const Value *repeated) {
+    const Type t = repeated->type();
+    return b.reshape(of.from, {t.dim(0), of.groups, one, t.dim(2), t.dim(3)});
+  };
+  llvm::SmallVector<Value *, 6> operands{apart(op.operand(0)), shared(*k, op.operand(1)),
+                                         shared(*v, op.operand(2))};
+  const unsigned bias = attentionOperands(op).bias;
+  for (unsigned i = 3; i < op.numOperands(); ++i)
+    operands.push_back(i == bias && op.operand(i)->type().rank() > 2 ? apart(op.operand(i))
+                                                                     : op.operand(i));
+  if (llvm::is_contained(operands, nullptr))
+    return false;
+  for (const Operation *map : {k->map, v->map})
+    mergeLocation(b.location, map->loc());
+  Value *y = b.value(Op::Attention, operands, op.attributes());
+  return y && rw.replace(op, b.reshape(y, op.result()->type().shape()));
+}
+
 /// The scalar constant that all elements of `v` are where a map of nothing makes it, however it is
-/// moved then: of extents that are not known there is no literal. Null: none.
+/// moved or picked from then: of extents that are not known there is no literal. Null: none.
 static const Operation *everyElementOf(const Value *v) {
-  while (v->def() && v->def()->isAny(Op::Reshape, Op::Transpose, Op::Slice))
+  while (v->def() && v->def()->isAny(Op::Reshape, Op::Transpose, Op::Slice, Op::Gather))
     v = v->def()->operand(0);
   const Operation *map = v->def();
   if (!map || !map->is(Op::Map) || map->numOperands() > 0)

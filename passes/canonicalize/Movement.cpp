@@ -65,6 +65,56 @@ bool unitTranspose(Operation &op, Rewriter &rw) {
          rw.replace(op, rw.before(op).reshape(op.operand(0), op.result()->type().shape()));
 }
 
+/// The last two dimensions change places, and nothing else moves.
+static bool swapsLastTwo(const Operation *op) {
+  if (!op || !op->is(Op::Transpose) || op->result()->type().rank() < 2)
+    return false;
+  Ints perm = identityMap(op->result()->type().rank());
+  std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
+  return op->intsAttr("perm") == perm;
+}
+
+// transpose(reshape(transpose(x))) = reshape(x), where both swap the last two dimensions, which the
+// reshape leaves alone: keys whose heads an exporter scales as a list of matrices
+bool transposedReshape(Operation &op, Rewriter &rw) {
+  const Operation *reshape = swapsLastTwo(&op) ? op.operand(0)->def() : nullptr;
+  const Operation *inner =
+      reshape && reshape->is(Op::Reshape) ? reshape->operand(0)->def() : nullptr;
+  if (!swapsLastTwo(inner))
+    return false;
+  const llvm::ArrayRef<Dim> from = inner->result()->type().shape(),
+                            to = reshape->result()->type().shape();
+  if (from.take_back(2) != to.take_back(2) || !rowMajor(inner->operand(0)) ||
+      !rowMajor(inner->result()) || !rowMajor(reshape->result()) || !rowMajor(op.result()) ||
+      !rw.fire(op))
+    return false;
+  return rw.replace(op, rw.before(op).reshape(inner->operand(0), op.result()->type().shape()));
+}
+
+// reshape(softmax(reshape(x))) = softmax(x), where the result has the shape of x and each reshape
+// keeps the last dimension, over which the softmax goes
+bool reshapedSoftmax(Operation &op, Rewriter &rw) {
+  const Operation *softmax = op.is(Op::Reshape) ? op.operand(0)->def() : nullptr;
+  if (!softmax || !softmax->is(Op::Softmax) || !softmax->result()->hasOneUse() ||
+      softmax->intAttr("axis") != int64_t(softmax->result()->type().rank()) - 1)
+    return false;
+  const Operation *inner = softmax->operand(0)->def();
+  if (!inner || !inner->is(Op::Reshape))
+    return false;
+  Value *x = inner->operand(0);
+  const llvm::ArrayRef<Dim> shape = op.result()->type().shape();
+  if (shape.empty() || x->type().shape() != shape ||
+      shape.back() != softmax->result()->type().shape().back() || !rowMajor(x) ||
+      !rowMajor(inner->result()) || !rowMajor(softmax->result()) || !rowMajor(op.result()) ||
+      !rw.fire(op))
+    return false;
+  NamedAttributes attributes = softmax->attributes();
+  attributes.insert_or_assign("axis", Attribute(int64_t(shape.size()) - 1));
+  Builder b = rw.before(op);
+  b.location = softmax->loc();
+  return rw.replace(op, b.value(Op::Softmax, {x}, std::move(attributes)));
+}
+
 static bool isFullSlice(const Operation &op) {
   for (int64_t s : op.intsAttr("steps"))
     if (s != 1)

@@ -126,10 +126,85 @@ bool copyIntoConcats(Region &region, PassContext &context) {
   return changed;
 }
 
+/// What makes `v`, through maps that nothing else reads, with a kernel of its own; null where a map
+/// does.
+const Operation *anchorOf(const Value *v) {
+  const Operation *def = v->def();
+  while (def && def->is(Op::Map) && def->numResults() == 1) {
+    const Value *inner = nullptr;
+    for (unsigned i = 0; i < def->numOperands() && !inner; ++i)
+      if (readsInPlace(*def, i) && def->operand(i)->hasOneUse() && def->operand(i)->def())
+        inner = def->operand(i);
+    def = inner ? inner->def() : nullptr;
+  }
+  return def && (isContraction(*def) || def->is(Op::Normalize)) ? def : nullptr;
+}
+
+/// Whether a map reads operand i in any shape of as many elements: whole and in place by others,
+/// too, or not at all by position.
+bool readsInAnyShape(const Operation &map, unsigned i) {
+  const Value *v = map.operand(i);
+  if (llvm::all_of(indexMap(map, i), [](int64_t d) { return d < 0; }))
+    return true;
+  return readsInPlace(map, i) && v->type().layout().isRowMajor() && !constantValue(v) &&
+         !v->hasOneUse();
+}
+
+// map(x, reshape(y)) = reshape(map(reshape(x), y)), where y ends a kernel and x is needed
+// elsewhere: what is added to a product or a norm joins it (fuse.reshaped-read)
+bool computeBeforeReshapes(Region &region, PassContext &context) {
+  bool changed = false;
+  for (Operation &op : region.opsEarlyInc()) {
+    if (!op.is(Op::Map) || op.numResults() != 1 || !op.result()->type().layout().isRowMajor() ||
+        llvm::any_of(op.region(), [](const Operation &s) { return s.is(Op::Index); }))
+      continue;
+    for (unsigned i = 0; i < op.numOperands(); ++i) {
+      Value *v = op.operand(i);
+      Operation *reshape = v->def();
+      if (!reshape || !reshape->is(Op::Reshape) || !v->hasOneUse() || !readsInPlace(op, i) ||
+          !v->type().layout().isRowMajor())
+        continue;
+      Value *y = reshape->operand(0);
+      const Type from = y->type();
+      if (!y->hasOneUse() || !from.layout().isRowMajor() || !anchorOf(y))
+        continue;
+      bool others = op.numOperands() > 1;
+      for (unsigned k = 0; k < op.numOperands(); ++k)
+        others &= k == i || readsInAnyShape(op, k);
+      if (!others || !context.fire("fuse.reshaped-read", op))
+        continue;
+      recordFusion(context, true, "fuse.reshaped-read", *reshape, op, "", 2 * bytesOf(from));
+      Builder b(&op, context.diagnostics);
+      auto operands = op.operands();
+      IntLists maps = op.intListsAttr("maps");
+      for (unsigned k = 0; k < op.numOperands(); ++k) {
+        if (!readsInPlace(op, k)) {
+          maps[k] = IndexMap(operands[k]->type().rank(), -1);
+          continue;
+        }
+        b.location = operands[k]->def() ? operands[k]->def()->loc() : op.loc();
+        operands[k] = k == i ? y : b.reshape(operands[k], from.shape());
+        maps[k] = identityMap(from.rank());
+      }
+      b.location = op.loc();
+      mergeLocation(b.location, reshape->loc());
+      Operation *map = mapOver(b, op, operands, maps, from.shape(),
+                               llvm::SmallVector<int64_t, 6>(op.result()->type().rank(), -1));
+      if (!map)
+        break;
+      op.result()->replaceAllUsesWith(b.reshape(map->result(), op.result()->type().shape()));
+      changed = true;
+      break;
+    }
+  }
+  return changed && (eraseDeadOps(region), true);
+}
+
 } // namespace
 
 bool prepareFusion(Region &region, PassContext &context) {
   bool changed = readTransposes(region, context);
+  changed |= computeBeforeReshapes(region, context);
   changed |= duplicateDequantize(region, context);
   return changed | copyIntoConcats(region, context);
 }

@@ -222,7 +222,14 @@ private:
 } // namespace
 
 void bindPrograms(nb::module_ &m) {
-  nb::exception<RunError>(m, "RunError", PyExc_RuntimeError);
+  // The class is that of the Python code, where all of the package's errors have their base.
+  nb::register_exception_translator([](const std::exception_ptr &thrown, void *) {
+    try {
+      std::rethrow_exception(thrown);
+    } catch (const RunError &error) {
+      PyErr_SetString(nb::module_::import_("tenon.errors").attr("RunError").ptr(), error.what());
+    }
+  });
   nb::class_<Program>(m, "Program", "A compiled model, loaded.")
       .def(nb::init<const std::string &, const std::string &, std::optional<std::string>,
                     std::optional<int>, const std::vector<Program::Piece> &, nb::object>(),

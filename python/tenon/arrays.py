@@ -32,7 +32,7 @@ class Buffer:
 
 
 def address_of(array: np.ndarray) -> int:
-    return array.__array_interface__["data"][0]
+    return int(array.__array_interface__["data"][0])
 
 
 def _text_elements(array: np.ndarray) -> tuple[np.ndarray, Any]:
@@ -156,9 +156,10 @@ class Framework:
         """Memory for an output of `shape`."""
         if self.device is not None:
             code, bits = port.element.dlpack or (1, 8)
-            array = _native.device_array(list(shape), code, bits, self.device)
+            array: Any = _native.device_array(list(shape), code, bits, self.device)
             return Buffer(_native.View(array).address, shape, self.device, array, array)
         count = math.prod(shape)
+        memory: np.ndarray
         if port.type == "str":
             memory = np.zeros((max(count, 1), 2), np.uint64)
         elif port.element.bits < 8:

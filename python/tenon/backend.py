@@ -74,7 +74,7 @@ class TenonBackendRep(BackendRep):
         """An output's value; a list of what a sequence's elements are."""
         if info.name in results:
             return results[info.name]
-        elements = []
+        elements: list[Any] = []
         while (name := f"{info.name}[{len(elements)}]") in results:
             elements.append(results[name])
         return elements
@@ -136,7 +136,8 @@ def _refusal(error: CompileError | None) -> Exception:
     """What ONNX's runner skips where Tenon says that it has no such operator, else the error."""
     assert error is not None
     if _BEYOND in str(error) or _NEEDS_VALUE in str(error):
-        return BackendIsNotSupposedToImplementIt(str(error))
+        beyond: Exception = BackendIsNotSupposedToImplementIt(str(error))
+        return beyond
     return error
 
 

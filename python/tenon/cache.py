@@ -1,7 +1,7 @@
 """Compiled models by their content, in the user's cache folder.
 
 An entry is a folder called by the hash of all that its content depends on. It appears by one rename, so
-that what is there is whole, whoever else compiles the same at the time. Where the cache cannot be written,
+that what is there is whole, whoever else compiles the same at the time. Where the cache cannot be written or is full,
 entries last as long as the process."""
 
 from __future__ import annotations
@@ -36,10 +36,18 @@ def _writable() -> Path:
             with tempfile.TemporaryFile(dir=place):
                 return place
         except OSError as error:
-            _refused.add(place)
-            warnings.warn(f"the cache folder '{place}' cannot be written ({error.strerror}): what is compiled lasts as long "
-                          "as this process; name another folder in TENON_CACHE", stacklevel=2)  # fmt: skip
+            _refuse(place, error.strerror or str(error))
     return Path(_of_process().name)
+
+
+def _refuse(place: Path, why: str) -> None:
+    _refused.add(place)
+    warnings.warn(f"the cache folder '{place}' cannot be written ({why}): what is compiled lasts as long "
+                  "as this process; name another folder in TENON_CACHE", stacklevel=3)  # fmt: skip
+
+
+def _is_full(place: Path) -> bool:
+    return shutil.disk_usage(place).free < 1 << 20
 
 
 @functools.cache
@@ -78,9 +86,15 @@ def entry(key: str, is_valid: Callable[[Path], bool], make: Callable[[Path], Non
         except OSError:  # somebody else was first
             if not place.is_dir():
                 raise
+    except Exception:  # of this process or of the compiler that it started
+        if place.parent in _refused or not _is_full(place.parent):
+            raise
+        _refuse(place.parent, "no space is left on its device")
+    else:
+        return place
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    return place
+    return entry(key, is_valid, make)
 
 
 def rename(key: str, other: str) -> Path:

@@ -121,12 +121,12 @@ def targets() -> dict[str, str]:
 
 def version() -> str:
     """The compiler's version."""
-    return _native.version()
+    return str(_native.version())
 
 
 def _check_numbers(threads: Any, device: Any) -> None:
     for name, value, low, high in (("threads", threads, 1, _MOST_THREADS), ("device", device, 0, None)):
-        if not isinstance(value, Integral) or value < low or (high is not None and value > high):
+        if not isinstance(value, Integral) or int(value) < low or (high is not None and int(value) > high):
             expected = f"{low} to {high}" if high is not None else f"{low} or more"
             raise TenonError(f"{name}: expected {expected}, found {value!r}")
 

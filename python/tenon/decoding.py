@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -167,7 +167,7 @@ class Decoding:
         return drawn()
 
     def _drawing(self, tokens: Any, max_tokens: Any, temperature: float, top_k: int, top_p: float, seed: int,
-                 stop: Any, inputs: Any) -> Any:  # fmt: skip
+                 stop: Any, inputs: Any) -> Callable[[int], list[int]]:  # fmt: skip
         """Checks everything and appends `tokens`; gives the function that draws up to so many."""
         decoder, context = self._decoder(), self._sequence()
         if max_tokens is not None and max_tokens < 0:

@@ -24,11 +24,11 @@ def main() -> None:
 
     image = np.array([[{" ": 0, "+": 8, "#": 16}[c] for c in row] for row in _THREE], np.float32)
     print("\n".join(_THREE))
-    probabilities = digits(image.reshape(digits.inputs[0].shape))
+    batch = image.reshape((1, 1, 8, 8))
+    probabilities = digits(batch)
     best = int(probabilities.argmax())
     print(f"\nthis is a {best} ({probabilities.reshape(-1)[best]:.1%})")
 
-    batch = image.reshape(digits.inputs[0].shape)
     count = 2000 if digits.folder else 20
     start = time.perf_counter()
     for _ in range(count):

@@ -3,8 +3,9 @@
 A graph is exported to ONNX in memory and compiled for the device of its tensors; parameters are taken as they
 are then; after a change of theirs that torch counts the graph is compiled again. On a GPU those are read where they
 lie that kernels want in that layout, the others are copied. Where torch breaks the graph, each part is
-compiled by itself. A graph that Tenon or the exporter refuses, or whose results need gradients, runs in
-torch, with a warning that says why. A module serves extents that torch leaves open from 1 up to the next
+compiled by itself. What a graph changes in place (a cache, a counter, statistics of a batch) is one more input and
+output of the module, and copied back. A graph that Tenon or the exporter refuses, or whose results need gradients,
+runs in torch, with a warning that says why. A module serves extents that torch leaves open from 1 up to the next
 power of two.
 
 Options (`torch.compile(..., options={...})`) are those of `tenon.compile`, `target` among them."""
@@ -22,9 +23,11 @@ import torch
 from .compiler import compile
 from .errors import TenonError
 from .module import Module
-from .pytorch import export
+from .pytorch import ChangesInPlace, export
 
 log = logging.getLogger("tenon.dynamo")
+
+_VERSION = torch.Tensor._version.__get__
 
 
 def backend(graph: torch.fx.GraphModule, example_inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None,
@@ -40,7 +43,7 @@ def _numbers(graph: torch.fx.GraphModule) -> list[int]:
 
 
 def _is_item(node: torch.fx.Node) -> bool:
-    return node.op == "call_method" and node.target == "item"
+    return bool(node.op == "call_method" and node.target == "item")
 
 
 def _with_numbers(graph: torch.fx.GraphModule, numbers: Mapping[int, Any]) -> torch.fx.GraphModule:
@@ -64,12 +67,16 @@ def _is_parameter(value: Any) -> bool:
 class _Closed(torch.nn.Module):
     """A captured graph with its parameters, buffers and numbers inside: it takes the other tensors in order.
 
-    `sizes` says of a number which tensor's extent it is."""
+    `changed` are those of them that the graph changes in place: their new values follow its outputs. `left_out` are
+    outputs that it does not give, by number; `sizes` says of a number which tensor's extent it is."""
+
+    exported_as = "the graph"  # in messages
 
     def __init__(self, graph: torch.fx.GraphModule, arguments: Sequence[Any], free: Sequence[int],
-                 sizes: Mapping[int, tuple[int, int]]):  # fmt: skip
+                 sizes: Mapping[int, tuple[int, int]], changed: Sequence[int], left_out: Iterable[int]):  # fmt: skip
         super().__init__()
         self.graph_module, self.free, self.sizes = graph, list(free), dict(sizes)
+        self.changed, self.left_out = list(changed), set(left_out)
         self.plain: list[Any] = []
         for index, value in enumerate(arguments):
             is_fixed = isinstance(value, torch.Tensor) and index not in self.free
@@ -79,6 +86,8 @@ class _Closed(torch.nn.Module):
 
     def forward(self, *values: torch.Tensor) -> Any:
         given = dict(zip(self.free, values))
+        for index in self.changed:
+            given[index] = given[index].clone()
         arguments = []
         for index, plain in enumerate(self.plain):
             if index in self.sizes:
@@ -88,7 +97,23 @@ class _Closed(torch.nn.Module):
                 arguments.append(given[index])
             else:
                 arguments.append(getattr(self, f"fixed{index}", plain))
-        return self.graph_module(*arguments)
+        outputs = self.graph_module(*arguments)
+        kept = [output for number, output in enumerate(outputs) if number not in self.left_out]
+        return tuple(kept + [given[index] for index in self.changed])
+
+
+def _views(graph: torch.fx.GraphModule) -> dict[int, tuple[int, torch.Tensor]]:
+    """Which outputs are views of inputs: by number, the input's and what torch traced of it."""
+    owners: dict[int, int] = {}
+    for index, node in enumerate(n for n in graph.graph.nodes if n.op == "placeholder"):
+        if isinstance(traced := node.meta.get("example_value"), torch.Tensor):
+            owners.setdefault(traced.untyped_storage()._cdata, index)
+    views = {}
+    for number, node in enumerate(graph.graph.output_node().args[0]):
+        traced = node.meta.get("example_value") if isinstance(node, torch.fx.Node) else None
+        if isinstance(traced, torch.Tensor) and (owner := owners.get(traced.untyped_storage()._cdata)) is not None:
+            views[number] = owner, traced
+    return views
 
 
 class _CompiledGraph:
@@ -100,6 +125,8 @@ class _CompiledGraph:
         self._options = options
         self._modules: dict[Any, Module | None] = {}
         self._numbers = _numbers(graph)
+        self._changed: list[int] = []  # inputs that the graph changes in place, as its first export finds
+        self._views = _views(graph)
         # Which extents torch leaves open: by tensor and axis; and which numbers are such an extent.
         self._open: dict[int, list[int]] = {}
         owner: dict[str, tuple[int, int]] = {}
@@ -113,38 +140,74 @@ class _CompiledGraph:
                     owner.setdefault(str(shaped.shape[axis]), (index, axis))
         self._sizes = {index: owner[str(value)] for index, value in enumerate(traced)
                        if isinstance(value, torch.SymInt) and str(value) in owner}  # fmt: skip
+        self._are_tensors = [isinstance(value, torch.Tensor) for value in examples]
+        self._order()
+
+    def _order(self) -> None:
+        """The arguments that are fixed: tensors, and others."""
+        apart = {*self._open, *self._sizes, *self._numbers}
+        fixed = [index for index in range(len(self._are_tensors)) if index not in apart]
+        self._fixed = [index for index in fixed if self._are_tensors[index]]
+        self._plain = [index for index in fixed if not self._are_tensors[index]]
 
     def __call__(self, *arguments: Any) -> Any:
         if torch.is_grad_enabled() and any(isinstance(a, torch.Tensor) and a.requires_grad for a in arguments):
             self._tell("its results need gradients; call it under torch.no_grad()")
             return self._graph(*arguments)
-        key = tuple(self._key(index, value) for index, value in enumerate(arguments))
+        key = self._key(arguments)
         if key not in self._modules:
-            self._modules[key] = self._module(arguments)
+            module = self._module(arguments)
+            key = self._key(arguments)  # other arguments are free now, where some are changed
+            self._modules[key] = module
         module = self._modules[key]
-        if module is None:
+        if module is None or (self._changed and self._overlap(arguments)):
             return self._graph(*arguments)
         results = module(*(arguments[index].detach() for index in self._open))
-        return list(results) if isinstance(results, tuple) else [results]
+        rest = iter(results if isinstance(results, tuple) else (results,))
+        count = len(self._graph.graph.output_node().args[0])
+        outputs = [None if number in self._views else next(rest) for number in range(count)]
+        for index, value in zip(self._changed, rest):
+            arguments[index].copy_(value)
+        for number, (index, traced) in self._views.items():
+            outputs[number] = arguments[index].as_strided(traced.shape, traced.stride(), traced.storage_offset())
+        return outputs
 
-    def _key(self, index: int, value: Any) -> Any:
-        """What of an argument a module is made for."""
-        if index in self._sizes:
-            return None
-        if index in self._numbers:
-            return value.item()
-        if index in self._open:
-            shape = tuple(_room(size) if axis in self._open[index] else size for axis, size in enumerate(value.shape))
-            return shape, value.dtype, value.device
-        # Training changes parameters in place.
-        return (id(value), value._version, value.data_ptr()) if isinstance(value, torch.Tensor) else value
+    def _key(self, arguments: Sequence[Any]) -> Any:
+        """What of the arguments a module is made for."""
+        free = tuple(self._form(arguments[index], axes) for index, axes in self._open.items())
+        numbers = tuple(arguments[index].item() for index in self._numbers)
+        plain = tuple(arguments[index] for index in self._plain)
+        # Training changes parameters in place. A network has hundreds, which every call looks at.
+        fixed = [arguments[index] for index in self._fixed]
+        return (free, numbers, plain, tuple(map(id, fixed)), tuple(map(_VERSION, fixed)),
+                tuple(map(torch.Tensor.data_ptr, fixed)))  # fmt: skip
+
+    @staticmethod
+    def _form(value: torch.Tensor, axes: Sequence[int]) -> Any:
+        shape = value.shape
+        if axes:
+            shape = tuple(_room(size) if axis in axes else size for axis, size in enumerate(shape))
+        return shape, value.dtype, value.device
+
+    def _overlap(self, arguments: Sequence[Any]) -> bool:
+        """Whether what the graph changes is part of another argument, too."""
+        storages = [a.untyped_storage().data_ptr() for a in arguments if isinstance(a, torch.Tensor) and a.numel()]
+        changed = {arguments[index].untyped_storage().data_ptr() for index in self._changed}
+        return sum(storage in changed for storage in storages) > len(self._changed)
 
     def _module(self, arguments: Sequence[Any]) -> Module | None:
         """A module for arguments like these; with extents left open where they can be."""
+        if any(isinstance(size, torch.SymInt) for _, traced in self._views.values() for size in traced.shape):
+            self._tell("it gives views of its inputs, whose extents are open")
+            return None
         refused = None
         for is_open in (True, False) if any(self._open.values()) else (False,):
             try:
-                return self._compiled(arguments, is_open)
+                try:
+                    return self._compiled(arguments, is_open)
+                except ChangesInPlace as changes:
+                    self._free(changes.inputs, changes.buffers)
+                    return self._compiled(arguments, is_open)
             except TenonError as error:
                 refused = error
                 if is_open:
@@ -152,10 +215,20 @@ class _CompiledGraph:
         self._tell(refused)
         return None
 
+    def _free(self, inputs: Sequence[int], buffers: Sequence[str]) -> None:
+        """Makes inputs of what the graph was found to change: free tensors by their place, others by name."""
+        free = list(self._open)
+        changed = [free[place] for place in inputs]
+        changed += [int(name.removeprefix("fixed")) for name in buffers]
+        for index in changed:
+            self._open.setdefault(index, [])
+        self._changed = changed
+        self._order()
+
     def _compiled(self, arguments: Sequence[Any], is_open: bool) -> Module:
         free = list(self._open)
         graph = _with_numbers(self._graph, {index: arguments[index].item() for index in self._numbers})
-        closed = _Closed(graph, arguments, free, self._sizes if is_open else {}).eval()
+        closed = _Closed(graph, arguments, free, self._sizes if is_open else {}, self._changed, self._views).eval()
         tensors = [arguments[index].detach() for index in free]
         auto = torch.export.Dim.AUTO
         dynamic = ({index: {axis: auto for axis in self._open[index]} for index in free} if is_open else None)
@@ -169,6 +242,8 @@ class _CompiledGraph:
             options["device"] = device = next(tensor.device.index for tensor in tensors if tensor.is_cuda)
             fixed = [value for index, value in enumerate(arguments) if index not in self._open]
             options["shared"] = list(_in_memory_order(fixed, device))
+        elif target != "interpreter":
+            options.setdefault("threads", torch.get_num_threads())
         module = compile(model, target, **options)
         if len(module.inputs) != len(free):
             raise TenonError("the exported graph takes other inputs than the captured one")

@@ -6,13 +6,11 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
-from ._native import RunError
-
 __all__ = ["BuildError", "CompileError", "InputError", "RunError", "TenonError", "ToolMissing"]
 
 
 class TenonError(Exception):
-    """Base of the package's exceptions (`RunError`, of the loaded code, is a `RuntimeError`)."""
+    """Base of the package's exceptions."""
 
 
 class CompileError(TenonError):
@@ -25,6 +23,9 @@ class CompileError(TenonError):
     def __init__(self, messages: Sequence[Any]):
         self.messages = tuple(messages)
         super().__init__("\n".join(str(message) for message in self.messages) or "refused without a word")
+
+    def __reduce__(self) -> Any:  # on the way to another process messages are their text
+        return type(self), ([str(message) for message in self.messages],)
 
 
 class ToolMissing(TenonError):
@@ -47,6 +48,13 @@ class BuildError(TenonError):
         super().__init__("building the generated code failed: "
                          + "\n".join([shlex.join(command), *lines[:20]]))  # fmt: skip
 
+    def __reduce__(self) -> Any:
+        return type(self), (self.command, self.log)
+
 
 class InputError(TenonError, ValueError):
     """An argument of a call does not fit the model's interface."""
+
+
+class RunError(TenonError, RuntimeError):
+    """The generated code refused or failed; the message is its own (of a GPU: CUDA's)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 from .errors import InputError
 from .types import ELEMENTS, Element
 
-_OPERATIONS = {"+": operator.add, "*": operator.mul, "//": operator.floordiv, "min": min, "max": max}
+_OPERATIONS: dict[str, Callable[[int, int], int]] = {"+": operator.add, "*": operator.mul, "//": operator.floordiv, "min": min, "max": max}
 
 
 @dataclass(frozen=True)
@@ -196,7 +196,7 @@ class Interface:
             if len(unknown) == 1:
                 dims[unknown[0]] = _solved(port, shape, extent, found, known[unknown[0]], dims)
             elif not unknown and (expected := extent.value(dims)) != found:
-                why = f"{extent} is {expected}, found {found}" if extent.symbols else _opening(port, axis, expected, found)
+                why = f"{extent} is {expected}, found {found}" if extent.symbols else _opening(port, axis, found)
                 raise _wrong_shape(port, shape, why)
 
 
@@ -223,12 +223,12 @@ def _solved(port: Port, shape: tuple[int, ...], extent: Extent, found: int, symb
     return low
 
 
-def _opening(port: Port, axis: int, expected: int, found: int) -> str:
+def _opening(port: Port, axis: int, found: int) -> str:
     """That an extent is fixed, and what opens it."""
-    names = [repr(e) for e in port.shape]
+    names, expected = [repr(e) for e in port.shape], port.extents[axis].most
     names[axis] = "'N'"
     return (f"expected {expected}, found {found}; to leave it open compile with shapes={{'{port.name}': ({', '.join(names)})}}, "
-            f"ranges={{'N': (1, {max(found, expected)})}}")  # fmt: skip
+            f"ranges={{'N': ({min(found, 1)}, {max(found, expected)})}}")  # fmt: skip
 
 
 def _wrong_shape(port: Port, shape: tuple[int, ...], why: str) -> InputError:

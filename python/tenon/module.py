@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import math
+import os
 import shutil
 import threading
-from collections.abc import Mapping, Sequence
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -73,6 +75,9 @@ class Context(Decoding):
     def _sequence(self) -> Context:
         return self
 
+    def __reduce__(self) -> Any:
+        raise TypeError("a tenon.Context cannot be pickled or copied: it is memory of this process; make one there")
+
     # What the two kinds of contexts have their own ways of.
 
     def _set_dim(self, name: str, value: int) -> None:
@@ -129,12 +134,37 @@ class _CompiledContext(Context):
 
     def __init__(self, interface: Interface, program: Any, threads: int, device: int | None):
         super().__init__(interface)
-        self._device = device
-        self._native = _native.Context(program)
-        if device is None and threads != 1:
-            self._native.set_threads(threads)
-        self._plan: Any = None
+        self._device, self._program, self._threads = device, program, threads if device is None else 1
+        self._held = self._made()
+        self._plan: tuple[list[tuple[int, ...]], list[tuple[int | None, ...]], list[tuple[int, ...]]] | None = None
+        if self._threads != 1:
+            _threaded.add(self)
         self._numbers = {dim.name: number for number, dim in enumerate(interface.dims)}
+
+    def _made(self) -> Any:
+        native = _native.Context(self._program)
+        if self._threads != 1:
+            native.set_threads(self._threads)
+        return native
+
+    @property
+    def _native(self) -> Any:
+        """The generated code's context; a new one where a fork has left the old one without its threads."""
+        if self._held is None:
+            if self._interface.states:
+                raise TenonError(f"the context's {self._threads} threads did not come along when this process was forked: make "
+                                 "a context here with module.context(), compile with threads=1, or load the module after "
+                                 "the fork")  # fmt: skip
+            self._held = self._made()
+            for name, value in self._dims.items():
+                self._held.set_dim(self._numbers[name], value)
+        return self._held
+
+    def _leave_behind(self) -> None:
+        """In a forked process: what waits for the threads, as its destruction would, waits forever."""
+        if self._held is not None:
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._held))
+        self._held, self._plan, self._lock = None, None, threading.Lock()
 
     def _set_dim(self, name: str, value: int) -> None:
         if self._dims.get(name) != value:
@@ -148,7 +178,7 @@ class _CompiledContext(Context):
         self._native.reset()
 
     def _length(self) -> int:
-        return self._native.length()
+        return int(self._native.length())
 
     def _set_length(self, length: int) -> None:
         self._native.set_length(length)
@@ -160,7 +190,7 @@ class _CompiledContext(Context):
 
     def _draw(self, count: int, temperature: float, top_k: int, top_p: float, seed: int, stop: list[int],
               inputs: list[Buffer | None]) -> list[int]:  # fmt: skip
-        made = self._native.generate(count, temperature, top_k, top_p, seed, stop, _addresses(inputs))
+        made: list[int] = self._native.generate(count, temperature, top_k, top_p, seed, stop, _addresses(inputs))
         self._forget_dims()
         return made
 
@@ -186,7 +216,7 @@ class _CompiledContext(Context):
                 _native.synchronize(call.stream)
         else:
             self._native.run(sources, results)
-        final = [self._native.output_shape(k) if None in shape else shape for k, shape in enumerate(shapes)]
+        final: list[Any] = [self._native.output_shape(k) if None in shape else shape for k, shape in enumerate(shapes)]
         for dim in self._interface.dims:  # advanced by the run
             if dim.carried and self._dims.pop(dim.name, None) is not None:
                 self._plan = None
@@ -218,6 +248,17 @@ class _CompiledContext(Context):
             if self._device is None or buffer.device != self._device:
                 raise _wrong_place(port, buffer, self._device)
         return True
+
+
+_threaded: weakref.WeakSet[_CompiledContext] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for context in list(_threaded):
+        context._leave_behind()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 class _InterpretedContext(Context):
@@ -296,7 +337,7 @@ def _arguments(interface: Interface, args: Sequence[Any], named: Mapping[str, An
     """The inputs' values in order, and whether they came by name in a dictionary."""
     by_name = len(args) == 1 and isinstance(args[0], Mapping)
     if by_name:
-        args, named = (), {**args[0], **named}
+        named, args = {**args[0], **named}, ()
     names = [port.name for port in interface.inputs]
     if len(args) > len(names):
         count = "1 input" if len(names) == 1 else f"{len(names)} inputs"
@@ -430,6 +471,7 @@ class Module(Decoding):
     def _sequence(self) -> Context:
         if self._interpreted is not None:
             raise TenonError("the interpreter does not generate: compile for a target such as 'cpu:native'")
+        assert self._only is not None  # what _decoder() has asked
         return self._only
 
     def save(self, folder: str | Path) -> None:
@@ -445,6 +487,10 @@ class Module(Decoding):
         except OSError as error:
             raise TenonError(f"cannot save to '{folder}': {error.strerror or error}") from error
 
+    def __reduce__(self) -> Any:
+        raise TypeError("a tenon.Module cannot be pickled or copied: it is a library that this process has loaded; save(folder) "
+                        "here and tenon.load(folder) there")  # fmt: skip
+
     def __repr__(self) -> str:
         return (f"<tenon.Module for {self.target}: {', '.join(map(str, self.inputs))} -> "
                 f"{', '.join(map(str, self.outputs))}>")  # fmt: skip
@@ -455,7 +501,7 @@ class Module(Decoding):
         return _CompiledContext(self._interface, self._program, self._threads, self._device)
 
     @contextmanager
-    def _borrowed(self, stream: int):
+    def _borrowed(self, stream: int) -> Iterator[Context]:
         with self._lock:
             free = self._free.setdefault(stream, [])
             context = free.pop() if free else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from . import _native
@@ -13,7 +13,7 @@ from .errors import TenonError
 _Settings = _native.Settings
 
 # How values in Python's own types become those of the compiler's settings.
-_CONVERSIONS = {
+_CONVERSIONS: dict[str, Callable[[Any], Any]] = {
     "constants": lambda v: {name: os.fspath(path) for name, path in v.items()},
     "shapes": lambda v: {name: list(shape) for name, shape in v.items()},
     "ranges": lambda v: {name: _Settings.Range(*pair) for name, pair in v.items()},

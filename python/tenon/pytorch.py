@@ -6,12 +6,20 @@ import contextlib
 import io
 import logging
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
 
 from .errors import TenonError
+
+
+class ChangesInPlace(TenonError):
+    """A module that changes inputs (by their places) or buffers (by name) in place."""
+
+    def __init__(self, inputs: Sequence[int], buffers: Sequence[str]):
+        super().__init__("it changes its inputs or buffers in place, which a compiled model does not")
+        self.inputs, self.buffers = list(inputs), list(buffers)
 
 
 def export(module: torch.nn.Module, example_inputs: Sequence[Any] | None, dynamic_shapes: Any = None) -> bytes:
@@ -22,6 +30,7 @@ def export(module: torch.nn.Module, example_inputs: Sequence[Any] | None, dynami
         dynamic_shapes: as `torch.export.export` takes it.
 
     Raises:
+        ChangesInPlace: the module does so.
         TenonError: there are no example inputs, or torch cannot export the module (its own error is the cause).
     """
     if example_inputs is None:
@@ -31,27 +40,114 @@ def export(module: torch.nn.Module, example_inputs: Sequence[Any] | None, dynami
     module.eval()
     try:
         with torch.no_grad(), _quiet():
-            # An empty table decomposes nothing, but shows what is changed in place.
-            exported = torch.export.export(module, inputs, dynamic_shapes=dynamic_shapes).run_decompositions({})
+            # The table is short: what is decomposed here, Tenon would not see as a whole.
+            exported = torch.export.export(module, inputs, dynamic_shapes=dynamic_shapes)
+            exported = exported.run_decompositions(_DECOMPOSED)
             signature = exported.graph_signature
             if signature.user_inputs_to_mutate or signature.buffers_to_mutate:
-                raise TenonError("it changes its inputs or buffers in place, which a compiled model does not")
-            program = torch.onnx.export(exported, dynamo=True, verbose=False)
-        return program.model_proto.SerializeToString()
+                places = {name: place for place, name in enumerate(signature.user_inputs)}
+                raise ChangesInPlace([places[name] for name in signature.user_inputs_to_mutate.values()],
+                                     list(signature.buffers_to_mutate.values()))  # fmt: skip
+            # Its optimiser folds batch norms into halves, which rounds them once more, and of bfloat16 makes float32.
+            program = torch.onnx.export(exported, dynamo=True, verbose=False, optimize=False)
+        return bytes(program.model_proto.SerializeToString())
+    except ChangesInPlace:
+        raise
     except Exception as error:
-        raise TenonError(f"torch cannot export {type(module).__name__} to ONNX: {error}") from error
+        name = getattr(module, "exported_as", type(module).__name__)
+        raise TenonError(f"torch cannot export {name} to ONNX: {_root_of(error)}") from error
     finally:
         module.train(training)
 
 
+def _root_of(error: BaseException) -> str:
+    """What the first of a chain of errors says, in one line: the exporter's last one says little."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
 @contextlib.contextmanager
-def _quiet():
+def _quiet() -> Iterator[None]:
     """Keeps the exporter's progress and advice away."""
-    level = logging.getLogger("torch.onnx").level
-    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+    loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
     try:
         with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
             warnings.simplefilter("ignore")
             yield
     finally:
-        logging.getLogger("torch.onnx").setLevel(level)
+        for logger, level in zip(loggers, levels):
+            logger.setLevel(level)
+
+
+def _encoder_layer(x: Any, width: int, heads: int, qkv_weight: Any, qkv_bias: Any, out_weight: Any, out_bias: Any, gelu: bool,
+                   norm_first: bool, eps: float, gamma1: Any, beta1: Any, gamma2: Any, beta2: Any, weight1: Any, bias1: Any,
+                   weight2: Any, bias2: Any, mask: Any = None, mask_type: Any = None) -> Any:  # fmt: skip
+    """torch.nn.TransformerEncoderLayer in inference, which torch keeps as one operator that ONNX does not have."""
+    nn = torch.nn.functional
+    if mask is not None:
+        # 0: [tokens, tokens], 1: [batch, tokens], of what is not attended to.
+        mask = {0: lambda m: m, 1: lambda m: m[:, None, None, :]}.get(mask_type, lambda m: m)(mask)
+        mask = ~mask if mask.dtype == torch.bool else mask
+
+    def attended(x: Any) -> Any:
+        batch, tokens, _ = x.shape
+        q, k, v = (part.view(batch, tokens, heads, width // heads).transpose(1, 2)
+                   for part in nn.linear(x, qkv_weight, qkv_bias).chunk(3, -1))  # fmt: skip
+        y = nn.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        return nn.linear(y.transpose(1, 2).reshape(batch, tokens, width), out_weight, out_bias)
+
+    def expanded(x: Any) -> Any:
+        return nn.linear((nn.gelu if gelu else nn.relu)(nn.linear(x, weight1, bias1)), weight2, bias2)
+
+    def norm1(x: Any) -> Any:
+        return nn.layer_norm(x, (width,), gamma1, beta1, eps)
+
+    def norm2(x: Any) -> Any:
+        return nn.layer_norm(x, (width,), gamma2, beta2, eps)
+
+    if norm_first:
+        x = x + attended(norm1(x))
+        return x + expanded(norm2(x))
+    x = norm1(x + attended(x))
+    return norm2(x + expanded(x))
+
+
+def _attention(q: Any, k: Any, v: Any, width: int, heads: int, qkv_weight: Any, qkv_bias: Any, out_weight: Any, out_bias: Any,
+               mask: Any = None, need_weights: bool = True, average_attn_weights: bool = True,
+               mask_type: Any = None) -> Any:  # fmt: skip
+    """torch.nn.MultiheadAttention in inference, likewise."""
+    nn = torch.nn.functional
+    parts = []
+    for x, weight, bias in zip((q, k, v), qkv_weight.chunk(3), qkv_bias.chunk(3)):
+        parts.append(nn.linear(x, weight, bias).view(*x.shape[:2], heads, width // heads).transpose(1, 2))
+    scores = parts[0] @ parts[1].transpose(-1, -2) * (width // heads) ** -0.5
+    if mask is not None:
+        mask = mask[:, None, None, :] if mask_type == 1 else mask
+        scores = scores.masked_fill(mask, float("-inf")) if mask.dtype == torch.bool else scores + mask
+    share = scores.softmax(-1)
+    y = (share @ parts[2]).transpose(1, 2).reshape(*q.shape[:2], width)
+    given = share.mean(1) if average_attn_weights else share
+    return nn.linear(y, out_weight, out_bias), given if need_weights else q.new_empty(0)
+
+
+def _conv3d(x: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
+            groups: int = 1) -> Any:  # fmt: skip
+    """torch's 3-d convolution as its general one: onnxscript 0.7 gives the former, without a bias, one of two dimensions."""
+    triples = [[n] * 3 if isinstance(n, int) else list(n) * (3 // len(n)) for n in (stride, padding, dilation)]
+    return torch.ops.aten.convolution(x, weight, bias, *triples, False, [0, 0, 0], groups)
+
+
+_STATISTICS = torch.ops.aten._native_batch_norm_legit_functional.default
+
+_DECOMPOSED = {
+    # ONNX's own takes another variance to the running one: of all elements, not of all but one.
+    _STATISTICS: torch._decomp.decomposition_table[_STATISTICS],
+    torch.ops.aten.conv3d.default: _conv3d,
+    torch.ops.aten._transformer_encoder_layer_fwd.default: _encoder_layer,
+    torch.ops.aten._native_multi_head_attention.default: _attention,
+}

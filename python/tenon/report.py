@@ -17,6 +17,17 @@ from .errors import TenonError
 from .sources import Model
 
 
+def format_bytes(count: int) -> str:
+    """An amount of memory as the command writes it: "8064 B", "20.5 KiB", "512 KiB", "97.7 MiB"."""
+    if count < 10240:
+        return f"{count} B"
+    amount, unit = count / 1024, "KiB"
+    for larger in ("MiB", "GiB"):
+        if amount >= 1023.95:  # a decimal would round up to the larger unit's 1
+            amount, unit = amount / 1024, larger
+    return f"{amount:.{0 if amount == int(amount) else 1}f} {unit}"
+
+
 @dataclass(frozen=True)
 class Layer:
     """One step of the program: a kernel and the nodes of the model that it computes.
@@ -134,16 +145,16 @@ class Report:
 
     def html(self) -> str:
         """One self-contained page: graph, time by layer, roofline, memory over time, fusions."""
-        return self.inspect("html")
+        return str(self.inspect("html"))
 
     def __str__(self) -> str:
         lines = [f"{self.model} for {self.target}: {self.nodes} nodes, {len(self.layers)} kernels, "
-                 f"{self.weight_bytes / 1024:.1f} KiB of weights, {self.arena_bytes / 1024:.1f} KiB of arena"]  # fmt: skip
+                 f"{format_bytes(self.weight_bytes)} of weights, {format_bytes(self.arena_bytes)} of arena"]  # fmt: skip
         for layer in self.layers:
             names = ", ".join(layer.nodes)
             names = names if len(names) <= 60 else f"{names[:29]}…{names[-30:]}"
             lines.append(f"{layer.step:4}  {names:60}  {layer.operations / 1e3:10.1f} kFLOP  "
-                         f"{layer.traffic_bytes / 1024:9.1f} KiB  {layer.schedule}")  # fmt: skip
+                         f"{format_bytes(layer.traffic_bytes):>12}  {layer.schedule}")  # fmt: skip
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:  # notebooks

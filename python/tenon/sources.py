@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import hashlib
 import os
 import sys
@@ -20,7 +21,7 @@ class Model:
 
     name: str
     path: Path | None = None
-    bytes: bytes | None = None
+    bytes: builtins.bytes | None = None
 
     def source(self) -> Any:
         """As the compiler takes it."""
@@ -28,7 +29,7 @@ class Model:
             return _native.Source.file(str(self.path))
         return _native.Source.memory(self.bytes or b"", self.name)
 
-    def digest(self) -> bytes:
+    def digest(self) -> builtins.bytes:
         """The hash of its content, of files beside a file's own included where Tenon's text has one."""
         if self.path is None:
             return hashlib.sha256(self.bytes or b"").digest()

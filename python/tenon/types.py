@@ -40,7 +40,8 @@ def _dtype(name: str) -> np.dtype:
         import ml_dtypes
     except ImportError:
         raise TenonError(f"numpy has no type {name}: install ml_dtypes, which has it") from None
-    return np.dtype(getattr(ml_dtypes, name))
+    found: np.dtype = np.dtype(getattr(ml_dtypes, name))
+    return found
 
 
 _INT, _UINT, _FLOAT, _BFLOAT, _COMPLEX, _BOOL = 0, 1, 2, 4, 5, 6
@@ -80,7 +81,8 @@ def pack(array: np.ndarray, element: Element) -> np.ndarray:
     codes = array.reshape(-1).view(np.uint8) & ((1 << element.bits) - 1)
     codes = np.pad(codes, (0, -len(codes) % per_byte)).reshape(-1, per_byte)
     shifts = element.bits * np.arange(per_byte, dtype=np.uint8)
-    return np.bitwise_or.reduce(codes << shifts, axis=1).astype(np.uint8)
+    packed: np.ndarray = np.bitwise_or.reduce(codes << shifts, axis=1)
+    return packed.astype(np.uint8)
 
 
 def unpack(data: np.ndarray, element: Element, shape: tuple[int, ...]) -> np.ndarray:

@@ -3,6 +3,13 @@
 //   four_products   one instruction of machines with VNNI (vpdpbusd): unsigned x times signed w
 //   two_products    twice two products of 16-bit integers (vpmaddwd; in plain C++ elsewhere)
 //
+// on x86-64 without VNNI, for weights that the compiler has looked at:
+//
+//   short_products  unsigned x times signed w in 16 bits (vpmaddubsw), where the sums of a word, or
+//                   of two words, stay there whatever x is
+//   sign_products   magnitudes of x times w with the sign of x (vpsignb, vpmaddubsw), where no
+//                   weight is -128
+//
 // and those of aarch64, signed x times signed w, whose sums cpu/neon_sums.h keeps:
 //
 //   long_products     NEON: two products in 16 bits, which are added to 32 (smull, smlal, sadalp)
@@ -27,6 +34,11 @@
 #else
 #define TENON_FOUR_PRODUCTS 0
 #endif
+#if TENON_SIMD_WIDTH > 1 && defined(__x86_64__) && defined(__SSSE3__)
+#define TENON_BYTE_PAIRS 1
+#else
+#define TENON_BYTE_PAIRS 0
+#endif
 #if TENON_SIMD_WIDTH == 4 && defined(__aarch64__)
 #if defined(__linux__)
 #include <sys/auxv.h>
@@ -37,6 +49,15 @@
 #endif
 
 namespace tenon {
+
+/// What sums of 8-bit integers have in common: patches that share one reading of the weights stay
+/// in the first cache.
+struct byte_products {
+  using sum = int32_t;
+  static constexpr int chunk_bytes = 24 << 10;
+  static constexpr bool is_short = false;  // sums go through 16 bits
+  static constexpr bool has_signs = false; // one multiply_add of both halves
+};
 
 #if TENON_NEON_PRODUCTS
 namespace detail {
@@ -61,7 +82,7 @@ inline const bool has_matrix_products = detail::has_capability(26, 13); // AT_HW
 #endif
 
 /// What the products of aarch64 have in common.
-struct signed_products {
+struct signed_products : byte_products {
   static constexpr int halves = 1;
   template <class T> static constexpr int32_t offset = detail::is_signed<T> ? 0 : -128;
   static constexpr bool subtracts_zero = false;
@@ -93,7 +114,7 @@ inline bool detect_four_products() {
 } // namespace detail
 inline const bool has_four_products = detail::detect_four_products();
 
-struct four_products {
+struct four_products : byte_products {
   static constexpr int halves = 1;
   /// What from_bytes adds to an x of type T.
   template <class T> static constexpr int32_t offset = detail::is_signed<T> ? 128 : 0;
@@ -147,7 +168,7 @@ template <class L, class T, int I> TENON_FN i32<L> byte_of_lane(i32<L> v) {
 } // namespace detail
 
 /// Bytes 0 and 2 of each lane are its even half, 1 and 3 its odd one.
-struct two_products {
+struct two_products : byte_products {
   static constexpr int halves = 2;
   template <class T> static constexpr int32_t offset = 0;
   static constexpr bool subtracts_zero = true;
@@ -177,6 +198,78 @@ private:
                                    (detail::convert<u32<L>>(high) << 16));
   }
 };
+
+#if TENON_BYTE_PAIRS
+namespace detail {
+/// Products of unsigned bytes of a with signed ones of b, those of neighbours added in 16 bits,
+/// where sums that leave them saturate.
+template <class L> TENON_FN i32<L> multiply_byte_pairs(i32<L> a, i32<L> b) {
+#if defined(__AVX512BW__)
+  if constexpr (L::width == 16)
+    return (i32<L>)_mm512_maddubs_epi16((__m512i)a, (__m512i)b);
+#endif
+#if defined(__AVX2__)
+  if constexpr (L::width == 8)
+    return (i32<L>)_mm256_maddubs_epi16((__m256i)a, (__m256i)b);
+#endif
+  if constexpr (L::width == 4)
+    return (i32<L>)_mm_maddubs_epi16((__m128i)a, (__m128i)b);
+}
+template <class L> TENON_FN i32<L> add_shorts(i32<L> a, i32<L> b) {
+  using H = typename simd<2 * L::width>::template of<int16_t>;
+  return (i32<L>)((H)a + (H)b);
+}
+/// The two 16-bit integers of each lane added.
+template <class L> TENON_FN i32<L> add_pairs(i32<L> shorts) {
+  return multiply_pairs<L>(shorts, broadcast<L, int32_t>(0x00010001));
+}
+} // namespace detail
+
+/// Words: how many are added in 16 bits. A filter's sums stay there if those of its positive
+/// weights, and those of its negative ones, that meet in a lane's half come to at most 128.
+template <int Words> struct short_products : byte_products {
+  static constexpr int halves = 1;
+  template <class T> static constexpr int32_t offset = detail::is_signed<T> ? 128 : 0;
+  static constexpr bool subtracts_zero = false, is_short = true;
+
+  template <class L, class T, int Half> static TENON_FN i32<L> from_bytes(i32<L> x, int32_t) {
+    return detail::is_signed<T> ? x ^ int32_t(0x80808080u) : x;
+  }
+  template <class L, int Half> static TENON_FN i32<L> weights(i32<L> w) { return w; }
+  template <class L> static TENON_FN i32<L> multiply_add(i32<L> acc, i32<L> x, i32<L> w) {
+    return acc + detail::add_pairs<L>(detail::multiply_byte_pairs<L>(x, w));
+  }
+};
+
+#if TENON_SIMD_WIDTH <= 8
+/// Half 0 of x are its bytes as signed ones, half 1 their magnitudes.
+struct sign_products : byte_products {
+  static constexpr int halves = 2;
+  template <class T> static constexpr int32_t offset = detail::is_signed<T> ? 0 : -128;
+  static constexpr bool subtracts_zero = false, has_signs = true;
+
+  template <class L, int Half> static TENON_FN i32<L> weights(i32<L> w) { return w; }
+  template <class L, class T, int Half> static TENON_FN i32<L> from_bytes(i32<L> x, int32_t) {
+    const u32<L> bytes = detail::convert<u32<L>>(x) ^ (detail::is_signed<T> ? 0u : 0x80808080u);
+    if constexpr (Half == 0)
+      return detail::convert<i32<L>>(bytes);
+    const u32<L> negative = (bytes >> 7) & 0x01010101u, turned = (negative << 8) - negative;
+    return detail::convert<i32<L>>((bytes ^ turned) + negative);
+  }
+  template <class L>
+  static TENON_FN i32<L> multiply_add(i32<L> acc, i32<L> x, i32<L> magnitude, i32<L> w) {
+    i32<L> turned;
+#if defined(__AVX2__)
+    if constexpr (L::width == 8)
+      turned = (i32<L>)_mm256_sign_epi8((__m256i)w, (__m256i)x);
+    else
+#endif
+      turned = (i32<L>)_mm_sign_epi8((__m128i)w, (__m128i)x);
+    return acc + detail::add_pairs<L>(detail::multiply_byte_pairs<L>(magnitude, turned));
+  }
+};
+#endif
+#endif
 
 } // namespace tenon
 

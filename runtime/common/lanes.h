@@ -80,6 +80,37 @@ template <class L, class T> TENON_FN void store(T *p, typename L::template of<T>
     store_element(p, v);
 }
 
+#if TENON_SIMD_WIDTH > 1 && defined(__AVX2__)
+namespace detail {
+/// All bits of the first `count` of eight lanes.
+TENON_FN __m256i first_lanes(index_t count) {
+  return _mm256_cmpgt_epi32(_mm256_set1_epi32(int(count)),
+                            _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+/// The first `count` of eight lanes, by halves: processors of AMD split a masked store into dozens
+/// of steps.
+template <class T> TENON_FN void store_first(T *p, __m256i v, index_t count) {
+  if (count >= 8)
+    return _mm256_storeu_si256((__m256i *)p, v);
+  __m128i part = _mm256_castsi256_si128(v);
+  if (count & 4) {
+    _mm_storeu_si128((__m128i *)p, part);
+    p += 4;
+    part = _mm256_extracti128_si256(v, 1);
+  }
+  if (count & 2) {
+    _mm_storel_epi64((__m128i *)p, part);
+    p += 2;
+    part = _mm_unpackhi_epi64(part, part);
+  }
+  if (count & 1) {
+    const int last = _mm_cvtsi128_si32(part);
+    memcpy(p, &last, sizeof(last));
+  }
+}
+} // namespace detail
+#endif
+
 /// The first `count` (0 ... L::width) lanes only; the others read as zero and are never touched.
 template <class L, class T>
 TENON_FN typename L::template of<T> load_partial(const T *p, index_t count) {
@@ -100,6 +131,11 @@ TENON_FN typename L::template of<T> load_partial(const T *p, index_t count) {
       return detail::decode<L, T>((typename L::template of<detail::bits_t<T>>)_mm_maskz_loadu_epi8(
           __mmask16((1u << count) - 1), p));
     else
+#elif defined(__AVX2__)
+      if constexpr (L::width == 8 && sizeof(T) == 4)
+    return (typename L::template of<T>)_mm256_maskload_epi32((const int *)p,
+                                                             detail::first_lanes(count));
+  else
 #endif
         if constexpr (L::width > 1) {
       typename L::template of<detail::bits_t<T>> x = {};
@@ -126,6 +162,10 @@ TENON_FN void store_partial(T *p, typename L::template of<T> v, index_t count) {
   else if constexpr (L::width == 16 && sizeof(T) == 1)
     _mm_mask_storeu_epi8(p, __mmask16((1u << count) - 1), (__m128i)detail::encode<L, T>(v));
   else
+#elif defined(__AVX2__)
+      if constexpr (L::width == 8 && sizeof(T) == 4)
+    detail::store_first((int *)p, (__m256i)v, count);
+  else
 #endif
       if constexpr (L::width > 1) {
     const auto x = detail::encode<L, T>(v);
@@ -149,6 +189,19 @@ constexpr bool loads_every_other = L::width >= 4 && sizeof(T) == 4 && !has_bits<
 } // namespace detail
 #endif
 
+#if TENON_SIMD_WIDTH > 1 && !defined(__AVX512F__)
+namespace detail {
+/// Lanes `stride` elements apart, put together in registers: to load what was stored element by
+/// element waits until all of it has left for the cache.
+template <class L, class T, int... I>
+TENON_FN typename L::template of<T> load_apart(const T *p, index_t stride, indices<I...>) {
+  return typename L::template of<T>{p[I * stride]...};
+}
+template <class L, class T>
+constexpr bool loads_apart = sizeof(T) == 4 && L::width <= 8 && !has_bits<T> && !has_own<L>;
+} // namespace detail
+#endif
+
 /// Lanes `stride` elements apart; a stride of fixed<1> or fixed<0> costs one load, one of fixed<2>
 /// two.
 template <class L, class T, class Stride>
@@ -165,6 +218,11 @@ TENON_FN typename L::template of<T> load_strided(const T *p, Stride stride,
     if constexpr (detail::is_same<Stride, fixed<2>> && detail::loads_every_other<L, T>)
       if (count == L::width)
         return detail::load_every_other<L>(p, indices_to<L::width>{});
+#endif
+#if TENON_SIMD_WIDTH > 1 && !defined(__AVX512F__)
+    if constexpr (detail::loads_apart<L, T>)
+      if (count == L::width)
+        return detail::load_apart<L>(p, index_t(stride), indices_to<L::width>{});
 #endif
     T lanes[L::width] = {};
     for (index_t i = 0; i < count; ++i)

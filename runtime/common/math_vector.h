@@ -99,10 +99,20 @@ template <class L> TENON_FN f32<L> fast_tanh(f32<L> x) {
   return with_sign_of<L>(m / (m + 2.0f), x);
 }
 
+/// 1 / x within 1 ulp for 1 <= x <= 2, and NaN: CUDA's quotient looks for subnormals first.
+template <class L> TENON_FN f32<L> reciprocal_of_one_to_two(f32<L> x) {
+#if defined(__CUDA_ARCH__)
+  const f32<L> y = __fdividef(1.0f, x);
+  return mul_add(mul_add(-x, y, 1.0f), y, y);
+#else
+  return 1.0f / x;
+#endif
+}
+
 template <class L> TENON_FN f32<L> fast_sigmoid(f32<L> x) {
   // From e^-|x| both halves are free of overflow and of cancellation.
   const f32<L> e = fast_exp<L>(-magnitude<L>(x));
-  const f32<L> y = 1.0f / (1.0f + e);
+  const f32<L> y = reciprocal_of_one_to_two<L>(1.0f + e);
   return choose<L>(x < 0.0f, e * y, y);
 }
 

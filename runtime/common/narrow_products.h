@@ -15,12 +15,6 @@
 
 #include "common/byte_products.h"
 
-#if TENON_SIMD_WIDTH > 1 && defined(__x86_64__) && defined(__SSSE3__)
-#define TENON_BYTE_PAIRS 1
-#else
-#define TENON_BYTE_PAIRS 0
-#endif
-
 namespace tenon {
 namespace detail {
 
@@ -77,27 +71,10 @@ template <int Bits> struct narrow_bytes : detail::narrow_fields<false> {
 
   template <class L, int Half> static TENON_FN i32<L> weights(i32<L> w) { return w; }
   template <class L> static TENON_FN i32<L> multiply_add(i32<L> acc, i32<L> w, const uint32_t *x) {
-    using H = typename simd<2 * L::width>::template of<int16_t>;
     const i32<L> v = broadcast<L, int32_t>(int32_t(*x));
-    return (i32<L>)((H)acc + (H)products<L>(w, v));
+    return detail::add_shorts<L>(acc, detail::multiply_byte_pairs<L>(w, v));
   }
-  template <class L> static TENON_FN i32<L> wide(i32<L> sums) {
-    return detail::multiply_pairs<L>(sums, broadcast<L, int32_t>(0x00010001));
-  }
-
-private:
-  template <class L> static TENON_FN i32<L> products(i32<L> w, i32<L> x) {
-#if defined(__AVX512BW__)
-    if constexpr (L::width == 16)
-      return (i32<L>)_mm512_maddubs_epi16((__m512i)w, (__m512i)x);
-#endif
-#if defined(__AVX2__)
-    if constexpr (L::width == 8)
-      return (i32<L>)_mm256_maddubs_epi16((__m256i)w, (__m256i)x);
-#endif
-    if constexpr (L::width == 4)
-      return (i32<L>)_mm_maddubs_epi16((__m128i)w, (__m128i)x);
-  }
+  template <class L> static TENON_FN i32<L> wide(i32<L> sums) { return detail::add_pairs<L>(sums); }
 };
 #endif
 

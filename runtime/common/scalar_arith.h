@@ -233,7 +233,40 @@ template <class L, class V> TENON_FN V max(V a, V b) {
   else
     return y;
 }
+namespace detail {
+/// Whether V fills two registers of x86-64: gcc compares and selects such vectors element by
+/// element, some thirty instructions each.
+template <class V>
+inline constexpr bool fills_two_registers = TENON_SIMD_WIDTH >= 8 && is_vector<V> &&
+                                            sizeof(V) > 4 * TENON_SIMD_WIDTH;
+#if TENON_SIMD_WIDTH > 1
+/// f(the lower halves of all), f(the upper halves) as one vector.
+template <class L, class F, class V, class... More>
+TENON_FN V by_halves(const F &f, V first, More... more) {
+  using H = simd<L::width / 2>;
+  using Half = typename H::template of<element_t<V>>;
+  const auto half = [](const V &v, int i) {
+    Half h;
+    memcpy(&h, reinterpret_cast<const char *>(&v) + i * int(sizeof(Half)), sizeof(h));
+    return h;
+  };
+  V y;
+  for (int i = 0; i < 2; ++i) {
+    const Half h = f(H{}, half(first, i), half(more, i)...);
+    memcpy(reinterpret_cast<char *>(&y) + i * int(sizeof(Half)), &h, sizeof(h));
+  }
+  return y;
+}
+#endif
+} // namespace detail
+
 template <class L, class V> TENON_FN V clamp(V x, V lo, V hi) {
+#if TENON_SIMD_WIDTH > 1
+  if constexpr (detail::fills_two_registers<V>)
+    return detail::by_halves<L>([](auto lanes, auto v, auto low,
+                                   auto high) { return clamp<decltype(lanes)>(v, low, high); },
+                                x, lo, hi);
+#endif
 #if defined(__ARM_FEATURE_SAT) && defined(__GNUC__) // one instruction, which compilers do not find
   if constexpr (detail::is_same<V, int32_t>)
     if (__builtin_constant_p(lo) && __builtin_constant_p(hi) && lo == -128 && hi == 127) {
@@ -302,6 +335,11 @@ template <class L, class V> TENON_FN V shift_right(V a, V count) {
 }
 /// a / 2^count to the nearest integer, half to even; 0 for a count beyond the width.
 template <class L, class V> TENON_FN V round_shift(V a, V count) {
+#if TENON_SIMD_WIDTH > 1
+  if constexpr (detail::fills_two_registers<V>)
+    return detail::by_halves<L>(
+        [](auto lanes, auto v, auto by) { return round_shift<decltype(lanes)>(v, by); }, a, count);
+#endif
   using T = detail::element_t<V>;
   using U = detail::wrapping<L, V>;
   constexpr int bits = 8 * int(sizeof(T));

@@ -37,7 +37,10 @@
        "an inference whose carried values grow cannot be part of a captured graph")                \
   CODE(graph_outgrown, 19, "the graph does not fit the dimensions")                                \
   CODE(data_in_capture, 20,                                                                        \
-       "an inference whose steps depend on data cannot be part of a captured graph")
+       "an inference whose steps depend on data cannot be part of a captured graph")               \
+  CODE(unaligned_in_capture, 22,                                                                   \
+       "tensors at no multiple of 16 bytes can be captured once a run outside of captures had "    \
+       "such")
 
 #define TENON_STATUS_ENUMERATOR(name, number, message) name = number,
 // clang-format off

@@ -64,8 +64,9 @@ struct conv_defaults {
   static constexpr fixed<0> pad_front{};
   static constexpr bool filters_outer = true;
   static constexpr bool pack_input = false;
-  static constexpr int weight_bits = 8, joined = 0, turned = 0, plain = 0;
-  static constexpr bool fits_pairs = false;
+  static constexpr int weight_bits = 8, element_bytes = 1, joined = 0, turned = 0, plain = 0;
+  static constexpr bool fits_pairs = false, fits_signs = false, row_runs = false;
+  static constexpr int short_words = 0;
   using lanes = native_lanes;
 };
 

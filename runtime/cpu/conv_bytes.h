@@ -1,4 +1,5 @@
-// Defines conv_bytes: convolution and matrix product of 8-bit integers with exact 32-bit sums.
+// Defines conv_bytes: convolution and matrix product of 8-bit integers with exact 32-bit sums. That
+// of bf16 (cpu/conv_bf16.h) is the same with two elements to a word and sums in f32.
 //
 //   y[n, k, oh, ow] = body(sum over taps and channels of (x[...] - zero) * w[k, ...], ins...)
 //
@@ -18,17 +19,23 @@
 //                     of a tap, by row and column
 //   fits_pairs        weights of a filter in words 2 i and 2 i + 1 of its line are never both -128,
 //                     which NEON without dot products gains by
+//   short_words       how many words of a filter's weights x86-64 without VNNI may add in 16 bits,
+//                     but for those in `wide`; 0, 1 or 2. A word that is left over fits
+//   fits_signs        no weight is -128, which it gains by where short_words is 0
 // x: view over (n, c, h, w) of int8_t or uint8_t. Its runs are filled up to multiples of four.
 // w: int8_t [ceil(filters / lanes)][runs][ceil(run / 4)][lanes][4], zeros where something is
 // missing, so that what a tile register holds lies together. sums: of each filter's weights,
 // [ceil(filters / lanes) * lanes]. zero: of x. outs, ins: packs of views over (n, k, oh, ow); lanes
-// run along k.
+// run along k. zeros: of the weights (cpu/byte_sums.h); without them none of a window's sum of x is
+// computed. wide: the groups of short_words words that must be added in 32 bits, of each block of
+// nr filters.
 #ifndef TENON_RUNTIME_CPU_CONV_BYTES_H
 #define TENON_RUNTIME_CPU_CONV_BYTES_H
 
 #include "cpu/byte_sums.h"
 #include "cpu/conv_tiles.h"
 #include "cpu/held_inputs.h"
+#include "cpu/sum_lanes.h"
 
 namespace tenon {
 namespace cpu {
@@ -58,18 +65,39 @@ TENON_FN void make_patches(const Cfg &cfg, const X &x, index_t n, const index_t 
       }
 }
 
+/// The sum of x less the zero point for each of `count` patches of make_patches.
+template <class How, class Cfg, class T>
+TENON_FN void sum_patches(const uint32_t *patches, index_t count, int32_t zero, int32_t *windows) {
+  using L = native_lanes;
+  using P = bytes_of_patch<Cfg>;
+  constexpr index_t room = byte_runs<Cfg>::room;
+  constexpr int32_t offset = How::template offset<T>;
+  const int32_t start = How::subtracts_zero ? 0 : -(zero + offset) * int32_t(P::depth);
+  for (index_t p = 0; p < count; ++p, patches += How::halves * room) {
+    i32<L> sum = i32<L>{};
+    for (index_t g = 0; g < byte_runs<Cfg>::words; g += L::width)
+      unroll<How::halves>([&](auto half) TENON_LAMBDA {
+        sum = add_bytes<How, decltype(half)::value>(
+            sum, convert<i32<L>>(load<L>(patches + int(half) * room + g)), P::from(g));
+      });
+    windows[p] = start + sum_lanes<int32_t>(sum);
+  }
+}
+
 /// One register tile: MR patches, NV vectors of filters; stores `rows` outputs, `count` filters.
 /// places: row and column of each output.
-template <class How, int MR, int NV, class Cfg, class Count, class Outs, class Ins, class Body>
+template <class How, int MR, int NV, class Cfg, class Count, class Outs, class Ins, class Body,
+          class Zeros, class Wide>
 TENON_TILE void bytes_tile(const Cfg &, const uint32_t *patches, const int8_t *panel,
                            const int32_t *sums, int32_t start, const index_t *at_,
                            const index_t (*places)[2], index_t rows, Count, const Outs &outs,
-                           const Ins &ins, const Body &body) {
+                           const Ins &ins, const Body &body, const Zeros &zeros,
+                           const int32_t *windows, const Wide &wide, index_t block) {
   using L = native_lanes;
   constexpr index_t room = byte_runs<Cfg>::room, words = byte_runs<Cfg>::words;
   byte_sums<How, MR, NV> acc;
   unroll<NV>([&](auto v) TENON_LAMBDA {
-    i32<L> first = i32<L>{};
+    auto first = broadcast<L>(typename How::sum(0));
     if constexpr (!How::subtracts_zero)
       first = load<L>(sums + int(v) * L::width) * start;
     acc.template start<decltype(v)::value>(first);
@@ -79,12 +107,20 @@ TENON_TILE void bytes_tile(const Cfg &, const uint32_t *patches, const int8_t *p
   const auto add = [&](auto count, index_t g) TENON_LAMBDA {
     acc.template add<decltype(count)::value>(patches + g, room, panel + g * group, words * group);
   };
-  for (index_t g = 0; g < words - rest; g += step)
+  index_t g = 0;
+  if constexpr (Wide::any)
+    if constexpr (How::is_short)
+      for (uint32_t i = wide.starts[block]; i < wide.starts[block + 1]; ++i, g += step) {
+        for (const index_t stop = step * index_t(wide.groups[i]); g < stop; g += step)
+          add(counter<step>{}, g);
+        acc.template add_wide<step>(patches + g, room, panel + g * group, words * group);
+      }
+  for (; g < words - rest; g += step)
     add(counter<step>{}, g);
   if constexpr (rest != 0)
     add(counter<rest>{}, words - rest);
   // Through memory, so that the body stands in the code but once for each vector.
-  alignas(64) int32_t results[MR][NV * L::width];
+  alignas(64) typename How::sum results[MR][NV * L::width];
   unroll<MR>([&](auto r) TENON_LAMBDA {
     unroll<NV>([&](auto v) TENON_LAMBDA {
       store<L>(results[r] + int(v) * L::width,
@@ -100,23 +136,29 @@ TENON_TILE void bytes_tile(const Cfg &, const uint32_t *patches, const int8_t *p
     for (index_t r = 0; r < MR && r < rows; ++r) {
       at[2] = places[r][0];
       at[3] = places[r][1];
-      apply_body<L, 1>(body, to, held, at, count, load<L>(results[r] + int(v) * L::width));
+      const auto sum = load<L>(results[r] + int(v) * L::width);
+      if constexpr (Zeros::any)
+        apply_body<L, 1>(body, to, held, at, count, zeros.apply(sum, at[1], windows[r]));
+      else
+        apply_body<L, 1>(body, to, held, at, count, sum);
     }
   });
 }
 
 /// conv_bytes with the products How.
-template <class How, class Cfg, class X, class Outs, class Ins, class Body>
+template <class How, class Cfg, class X, class Outs, class Ins, class Body,
+          class Zeros = no_weight_zeros, class Wide = no_wide_groups>
 void conv_bytes_by(const Cfg &cfg, const X &x, const int8_t *w, const int32_t *sums, int32_t zero,
-                   const Outs &outs, const Ins &ins, const Body &body, pool &workers) {
+                   const Outs &outs, const Ins &ins, const Body &body, pool &workers,
+                   const Zeros &zeros = {}, const Wide &wide = {}) {
   using T = bare<typename X::element>;
   using R = byte_runs<Cfg>;
   constexpr int mr = Cfg::mr, nr = Cfg::nr, width = native_lanes::width;
   static_assert(nr % width == 0, "nr is a whole number of vectors");
   constexpr index_t filters = decltype(cfg.filters)::value, blocks = ceil_div(filters, nr),
                     patch = How::halves * R::room, panel = 4 * nr * R::words;
-  // As many tiles as stay in the first cache share one reading of the weights.
-  constexpr index_t most = (index_t(24) << 10) / (4 * patch * mr), tiles = most < 1 ? 1 : most,
+  // As many tiles as stay in a cache share one reading of the weights.
+  constexpr index_t most = How::chunk_bytes / (4 * patch * mr), tiles = most < 1 ? 1 : most,
                     chunk = tiles * mr;
   const index_t pixels = index_t(cfg.out_h) * index_t(cfg.out_w);
   odometer<3> space;
@@ -129,6 +171,7 @@ void conv_bytes_by(const Cfg &cfg, const X &x, const int8_t *w, const int32_t *s
     const subnormals_as_zero guard;
     alignas(64) uint32_t patches[chunk * patch];
     index_t places[chunk][2];
+    int32_t windows[Zeros::any ? chunk : 1];
     // Tails of runs meet weights of 0, and a last tile computes more than it stores.
     const index_t used = ceil_div(pixels, mr) < tiles ? ceil_div(pixels, mr) : tiles;
     for (index_t i = 0; i < used * mr * patch; ++i)
@@ -141,13 +184,17 @@ void conv_bytes_by(const Cfg &cfg, const X &x, const int8_t *w, const int32_t *s
       if (u == begin || block == 0) {
         make_places(cfg, first, count, places);
         make_patches<How>(cfg, x, it.at[0], places, count, zero, patches);
+        if constexpr (Zeros::any)
+          sum_patches<How, Cfg, T>(patches, count, zero, windows);
       }
       const index_t at[2] = {it.at[0], block * nr};
       const auto all = [&](auto vectors, auto filters_of_block) TENON_LAMBDA {
         for (index_t p = 0; p < count; p += mr)
           bytes_tile<How, mr, decltype(vectors)::value>(
-              cfg, patches + p * patch, w + block * panel, sums + block * nr, start, at, places + p,
-              count - p, filters_of_block, outs, ins, body);
+              cfg, patches + p * patch, w + block * panel,
+              How::subtracts_zero ? sums : sums + block * nr, start, at, places + p, count - p,
+              filters_of_block, outs, ins, body, zeros, windows + (Zeros::any ? p : 0), wide,
+              block);
       };
       constexpr index_t rest = filters % nr;
       if constexpr (filters >= nr)
@@ -164,16 +211,19 @@ void conv_bytes_by(const Cfg &cfg, const X &x, const int8_t *w, const int32_t *s
 
 } // namespace detail
 
-template <class Cfg, class X, class Outs, class Ins, class Body>
+template <class Cfg, class X, class Outs, class Ins, class Body, class Zeros = no_weight_zeros,
+          class Wide = no_wide_groups>
 void conv_bytes(const Cfg &cfg, const X &x, const int8_t *w, const int32_t *sums, int32_t zero,
-                const Outs &outs, const Ins &ins, const Body &body, pool &workers) {
+                const Outs &outs, const Ins &ins, const Body &body, pool &workers,
+                const Zeros &zeros = {}, const Wide &wide = {}) {
 #if TENON_TILE_PRODUCTS
   if constexpr (detail::fits_tiles<Cfg>)
-    if (has_tile_products && detail::fills_tiles(cfg))
-      return detail::conv_bytes_by_tiles(cfg, x, w, sums, zero, outs, ins, body, workers);
+    if (has_tile_products)
+      return detail::conv_bytes_by_tiles(cfg, x, w, sums, zero, outs, ins, body, workers, zeros);
 #endif
   detail::by_byte_products<Cfg>([&](auto how) TENON_LAMBDA {
-    detail::conv_bytes_by<decltype(how)>(cfg, x, w, sums, zero, outs, ins, body, workers);
+    detail::conv_bytes_by<decltype(how)>(cfg, x, w, sums, zero, outs, ins, body, workers, zeros,
+                                         wide);
   });
 }
 

@@ -1,4 +1,5 @@
-// Defines the patches of conv_bytes: bytes of windows, in lines of words of four.
+// Defines the patches of conv_bytes: elements of windows of one byte or two, in lines of words of
+// four bytes.
 #ifndef TENON_RUNTIME_CPU_CONV_PATCHES_H
 #define TENON_RUNTIME_CPU_CONV_PATCHES_H
 
@@ -9,18 +10,44 @@ namespace cpu {
 namespace detail {
 
 /// How the words of one patch follow from its problem: runs are the channels of a tap, or the taps
-/// of a row of one channel.
+/// of a row of one channel; `element` bytes each.
 template <class Cfg> struct byte_runs {
   static constexpr index_t channels = decltype(Cfg::channels)::value,
                            kernel_h = decltype(Cfg::kernel_h)::value,
                            kernel_w = decltype(Cfg::kernel_w)::value;
   static constexpr bool along_row = Cfg::row_runs;
-  static constexpr index_t bytes = along_row ? kernel_w : channels,
+  static constexpr index_t element = Cfg::element_bytes,
+                           bytes = element * (along_row ? kernel_w : channels),
                            runs = kernel_h * (along_row ? channels : kernel_w),
                            words = ceil_div(bytes, 4) * runs;
-  /// A whole number of vectors, which may be converted beyond the end.
-  static constexpr index_t room = ceil_div(words, native_lanes::width) * native_lanes::width;
+  /// A whole number of vectors, which may be converted beyond the end; one more where all patches
+  /// would begin in the same set of a cache.
+  static constexpr index_t width = native_lanes::width, least = ceil_div(words, width) * width,
+                           room = least % 1024 == 0 ? least + width : least;
 };
+
+/// The words of a patch with 1 for each of its bytes, 0 in the tails of runs and behind the last.
+template <class Cfg> struct bytes_of_patch {
+  using R = byte_runs<Cfg>;
+  static constexpr index_t groups = ceil_div(R::bytes, 4), depth = R::bytes * R::runs;
+  static constexpr bool whole = R::bytes % 4 == 0 && R::words == R::room;
+  alignas(64) uint32_t ones[whole ? 1 : R::room] = {};
+
+  constexpr bytes_of_patch() {
+    for (index_t g = 0; g < (whole ? 1 : R::words); ++g) {
+      const index_t left = R::bytes - g % groups * 4;
+      ones[g] = 0x01010101u >> (left < 4 ? 8 * (4 - left) : 0);
+    }
+  }
+  static const bytes_of_patch table;
+  static TENON_FN i32<native_lanes> from(index_t word) {
+    if constexpr (whole)
+      return broadcast<native_lanes, int32_t>(0x01010101);
+    else
+      return convert<i32<native_lanes>>(load<native_lanes>(table.ones + word));
+  }
+};
+template <class Cfg> inline constexpr bytes_of_patch<Cfg> bytes_of_patch<Cfg>::table{};
 
 /// N bytes in whole vectors; the last one may overlap that before.
 template <index_t N> TENON_FN void copy_bytes(void *to_, const void *from_) {
@@ -51,22 +78,29 @@ template <class Cfg, class X> constexpr bool rows_of_neighbours() {
          is_same<bare<decltype(X{}.strides.template get<3>())>, fixed<channels>>;
 }
 
-/// A row of taps of rows_of_neighbours, in whole words: reads `beyond` columns behind its end,
-/// whose weights are 0.
+/// Clears what the last word of a run has beyond its elements: a bf16 there that is no number would
+/// not vanish beside a weight of 0.
+template <class R> TENON_FN void clear_tail(uint8_t *run) {
+  if constexpr (R::element > 1 && R::bytes % 4 != 0)
+    memset(run + R::bytes, 0, 4 - R::bytes % 4);
+}
+
+/// A row of taps of rows_of_neighbours, in whole words: where weights of 0 are all that integers
+/// behind its end meet, reads `beyond` columns there.
 template <class Cfg> struct whole_row {
   using R = byte_runs<Cfg>;
-  static constexpr index_t channels = R::along_row ? 1 : R::channels,
+  static constexpr index_t column = R::element * (R::along_row ? 1 : R::channels),
                            run = ceil_div(R::bytes, 4) * 4,
-                           beyond = ceil_div(run - R::bytes, channels);
+                           copied = R::element > 1 ? R::bytes : run,
+                           beyond = ceil_div(copied - R::bytes, column);
   static TENON_FN void copy(const void *from_, uint8_t *to) {
     const auto *from = static_cast<const uint8_t *>(from_);
-    if constexpr (R::along_row)
-      copy_bytes<run>(to, from);
-    else if constexpr (run == R::bytes)
+    if constexpr (!R::along_row && run == R::bytes)
       copy_bytes<run * R::kernel_w>(to, from);
     else
-      unroll<R::kernel_w>([&](auto kx) TENON_LAMBDA {
-        copy_bytes<run>(to + int(kx) * run, from + int(kx) * channels);
+      unroll<R::along_row ? 1 : R::kernel_w>([&](auto kx) TENON_LAMBDA {
+        copy_bytes<copied>(to + int(kx) * run, from + int(kx) * column);
+        clear_tail<R>(to + int(kx) * run);
       });
   }
 };
@@ -83,22 +117,27 @@ TENON_FN void gather_row(const Cfg &cfg, const X &x, const bare<typename X::elem
   constexpr bool neighbours = R::along_row || is_same<bare<decltype(channel)>, fixed<1>>;
   if constexpr (rows_of_neighbours<Cfg, X>() && (R::along_row || run == R::bytes))
     if (inside) {
-      copy_bytes<channels * kernel_w>(to, row + iw * channels);
+      copy_bytes<R::element * channels * kernel_w>(to, row + iw * channels);
+      clear_tail<R>(to);
       return;
     }
   const index_t in_w = cfg.in_w;
   for (index_t kx = 0; kx < kernel_w; ++kx) {
     const index_t v = iw + kx * dilation_w;
     const auto *from = row + (inside || (v >= 0 && v < in_w) ? v : 0) * index_t(column);
-    uint8_t *tap = to + kx * (R::along_row ? 1 : run);
+    uint8_t *tap = to + kx * (R::along_row ? R::element : run);
     if (!inside && (v < 0 || v >= in_w))
-      memset(tap, zero, size_t(channels));
+      memset(tap, zero, size_t(R::element * channels));
     else if constexpr (neighbours)
-      copy_bytes<channels>(tap, from);
+      copy_bytes<R::element * channels>(tap, from);
     else
       for (index_t c = 0; c < channels; ++c)
-        tap[c] = uint8_t(from[c * index_t(channel)]);
+        memcpy(tap + c * R::element, from + c * index_t(channel), R::element);
+    if constexpr (!R::along_row)
+      clear_tail<R>(tap);
   }
+  if constexpr (R::along_row)
+    clear_tail<R>(to);
 }
 
 /// The bytes of the patch whose window starts at row ih, column iw.

@@ -43,6 +43,8 @@ struct depthwise_defaults {
   static constexpr fixed<0> pad_top{}, pad_left{};
   static constexpr fixed<1> in_d{}, out_d{}, kernel_d{}, stride_d{}, dilation_d{}; // a plane
   static constexpr fixed<0> pad_front{};
+  static constexpr bool fits_pairs = false, fits_signs = false; // of depthwise_bytes.h
+  static constexpr int short_words = 0;
   using lanes = native_lanes;
 };
 
@@ -181,7 +183,8 @@ void depthwise(const Cfg &cfg, const X &x, const W *w, const Outs &outs, const I
   space.extents[3] = blocks;
   const index_t taps = index_t(cfg.kernel_d) * index_t(cfg.kernel_h) * index_t(cfg.kernel_w),
                 row_work = index_t(cfg.out_w) * taps;
-  workers.parallel_for(space.size(), 1 + 32768 / (row_work + 1), [&](index_t begin, index_t end) {
+  // A piece worth handing to another thread is some eight thousand multiply-adds of vectors.
+  workers.parallel_for(space.size(), 1 + 8192 / (row_work + 1), [&](index_t begin, index_t end) {
     const subnormals_as_zero guard;
     odometer<4> it = space;
     it.seek(begin);

@@ -10,15 +10,17 @@
 //
 // Config: as of depthwise.h, without multiplier; channels and kernel fixed
 //   mr                 schedule: output columns of a tile
+//   short_words, fits_signs    as of conv_bytes.h; at most 1, of all words
 // x: view over (n, c, h, w) of int8_t or uint8_t; c stride fixed<1> for vector loads.
 // w: int8_t [ceil(channels / lanes)][ceil(kernel_h / 4)][kernel_w][lanes][4], zeros where something
 // is missing; on aarch64 [ceil(channels / 8)][kernel_h][kernel_w][8]. sums: of each channel's
 // weights, [ceil(channels / lanes) * lanes]. zero: of x. outs, ins: packs of views over (n, c, oh,
-// ow).
+// ow). zeros: of the weights (cpu/byte_sums.h); where there are some, x are summed up beside the
+// products, and on aarch64 they are taken from the weights as these are widened.
 #ifndef TENON_RUNTIME_CPU_DEPTHWISE_BYTES_H
 #define TENON_RUNTIME_CPU_DEPTHWISE_BYTES_H
 
-#include "common/byte_products.h"
+#include "cpu/byte_sums.h"
 #include "cpu/depthwise_neon.h"
 
 namespace tenon {
@@ -26,10 +28,11 @@ namespace cpu {
 namespace detail {
 
 /// One output row for the lanes at channel at[1], whose window starts at row ih.
-template <class How, class Cfg, class X, class Count, class Outs, class Ins, class Body>
+template <class How, class Cfg, class X, class Count, class Outs, class Ins, class Body,
+          class Zeros>
 TENON_TILE void bytes_row(const Cfg &cfg, const X &x, const int8_t *w, const int32_t *sums,
                           int32_t zero, index_t ih, index_t *at, Count count, const Outs &outs,
-                          const Ins &ins, const Body &body) {
+                          const Ins &ins, const Body &body, const Zeros &zero_of) {
   using T = bare<typename X::element>;
   using L = native_lanes;
   using V = i32<L>;
@@ -49,14 +52,18 @@ TENON_TILE void bytes_row(const Cfg &cfg, const X &x, const int8_t *w, const int
   V first = V{};
   if constexpr (!How::subtracts_zero)
     first = load<L>(sums) * -(zero + How::template offset<T>);
+  const V no_window = broadcast<L, int32_t>(
+      How::subtracts_zero ? 0 : -(zero + How::template offset<T>)*kernel_h * kernel_w);
 
   alignas(64) int32_t results[mr][L::width];
   // One tile; Checked when an input may lie outside the image.
   const auto tile = [&](index_t ow, auto checked) TENON_LAMBDA {
     constexpr bool is_checked = decltype(checked)::value != 0;
     const index_t iw = ow * stride - index_t(cfg.pad_left);
-    V acc[mr];
+    V acc[mr], windows[Zeros::any ? mr : 1];
     unroll<mr>([&](auto r) TENON_LAMBDA { acc[r] = first; });
+    if constexpr (Zeros::any)
+      unroll<mr>([&](auto r) TENON_LAMBDA { windows[r] = no_window; });
     const index_t point[4] = {at[0], at[1], 0, 0};
     const T *corner =
         x.data + x.offset(point) + ih * index_t(x.strides.template get<2>()) + iw * index_t(column);
@@ -85,20 +92,45 @@ TENON_TILE void bytes_row(const Cfg &cfg, const X &x, const int8_t *w, const int
                                 channel, index_t(count)));
           four = four | (byte << (8 * int(i)));
         });
-        unroll<How::halves>([&](auto half) TENON_LAMBDA {
-          V value = How::template from_bytes<L, T, decltype(half)::value>(four, zero);
-          hold(value);
-          // Column j meets output r through tap kx where r*stride + kx*dilation = j.
+        // Column j meets output r through tap kx where r*stride + kx*dilation = j.
+        const auto each = [&](const auto &of) TENON_LAMBDA {
           unroll<kernel_w>([&](auto kx) TENON_LAMBDA {
             constexpr int distance = decltype(j)::value - decltype(kx)::value * dilation;
             if constexpr (distance >= 0 && distance % stride == 0 && distance / stride < mr)
-              acc[distance / stride] =
-                  How::template multiply_add<L>(acc[distance / stride], value, weights[half][kx]);
+              of(counter<distance / stride>{}, kx);
           });
-        });
+        };
+        const auto sum = [&](auto half, V value) TENON_LAMBDA {
+          if constexpr (Zeros::any)
+            each([&](auto r, auto) TENON_LAMBDA {
+              windows[r] = add_bytes<How, decltype(half)::value>(
+                  windows[r], value, broadcast<L, int32_t>(0x01010101 >> (8 * (4 - rows))));
+            });
+        };
+        if constexpr (How::has_signs) {
+          V value = How::template from_bytes<L, T, 0>(four, zero),
+            magnitude = How::template from_bytes<L, T, 1>(four, zero);
+          hold(value);
+          hold(magnitude);
+          each([&](auto r, auto kx) TENON_LAMBDA {
+            acc[r] = How::template multiply_add<L>(acc[r], value, magnitude, weights[0][kx]);
+          });
+          sum(counter<0>{}, value);
+        } else {
+          unroll<How::halves>([&](auto half) TENON_LAMBDA {
+            V value = How::template from_bytes<L, T, decltype(half)::value>(four, zero);
+            hold(value);
+            each([&](auto r, auto kx) TENON_LAMBDA {
+              acc[r] = How::template multiply_add<L>(acc[r], value, weights[half][kx]);
+            });
+            sum(half, value);
+          });
+        }
       });
     });
-    unroll<mr>([&](auto r) TENON_LAMBDA { store<L>(results[r], acc[r]); });
+    unroll<mr>([&](auto r) TENON_LAMBDA {
+      store<L>(results[r], zero_of.apply(acc[r], at[1], windows[Zeros::any ? int(r) : 0]));
+    });
   };
   const Outs to = outs; // what a store of bytes cannot change
   const auto held = hold_inputs<L, 1>(ins, at, count);
@@ -131,10 +163,11 @@ template <class Cfg> struct depthwise_block<tap_products, Cfg> {
 #endif
 
 /// depthwise_bytes with the products How.
-template <class How, class Cfg, class X, class Outs, class Ins, class Body>
+template <class How, class Cfg, class X, class Outs, class Ins, class Body,
+          class Zeros = no_weight_zeros>
 void depthwise_bytes_by(const Cfg &cfg, const X &x, const int8_t *w, const int32_t *sums,
                         int32_t zero, const Outs &outs, const Ins &ins, const Body &body,
-                        pool &workers) {
+                        pool &workers, const Zeros &zeros = {}) {
   constexpr index_t width = depthwise_block<How, Cfg>::lanes,
                     panel = depthwise_block<How, Cfg>::bytes;
   constexpr index_t channels = decltype(cfg.channels)::value, blocks = ceil_div(channels, width),
@@ -145,7 +178,7 @@ void depthwise_bytes_by(const Cfg &cfg, const X &x, const int8_t *w, const int32
   space.extents[1] = cfg.out_h;
   space.extents[2] = blocks;
   const index_t row_work = index_t(cfg.out_w) * kernel_h * kernel_w;
-  workers.parallel_for(space.size(), 1 + 65536 / (row_work + 1), [&](index_t begin, index_t end) {
+  workers.parallel_for(space.size(), 1 + 16384 / (row_work + 1), [&](index_t begin, index_t end) {
     const subnormals_as_zero guard;
     odometer<3> it = space;
     it.seek(begin);
@@ -156,11 +189,11 @@ void depthwise_bytes_by(const Cfg &cfg, const X &x, const int8_t *w, const int32
       const auto some = [&](auto count) TENON_LAMBDA {
 #if TENON_NEON_PRODUCTS
         if constexpr (is_same<How, tap_products>)
-          return neon_row(cfg, x, w + block * panel, zero, ih, at, count, outs, ins, body);
+          return neon_row(cfg, x, w + block * panel, zero, ih, at, count, outs, ins, body, zeros);
         else
 #endif
           bytes_row<How>(cfg, x, w + block * panel, sums + block * width, zero, ih, at, count, outs,
-                         ins, body);
+                         ins, body, zeros);
       };
       if constexpr (channels >= width)
         if (block < channels / width)
@@ -174,18 +207,17 @@ void depthwise_bytes_by(const Cfg &cfg, const X &x, const int8_t *w, const int32
 
 } // namespace detail
 
-template <class Cfg, class X, class Outs, class Ins, class Body>
+template <class Cfg, class X, class Outs, class Ins, class Body, class Zeros = no_weight_zeros>
 void depthwise_bytes(const Cfg &cfg, const X &x, const int8_t *w, const int32_t *sums, int32_t zero,
-                     const Outs &outs, const Ins &ins, const Body &body, pool &workers) {
+                     const Outs &outs, const Ins &ins, const Body &body, pool &workers,
+                     const Zeros &zeros = {}) {
 #if TENON_NEON_PRODUCTS
-  detail::depthwise_bytes_by<tap_products>(cfg, x, w, sums, zero, outs, ins, body, workers);
+  detail::depthwise_bytes_by<tap_products>(cfg, x, w, sums, zero, outs, ins, body, workers, zeros);
 #else
-#if TENON_FOUR_PRODUCTS
-  if (has_four_products)
-    return detail::depthwise_bytes_by<four_products>(cfg, x, w, sums, zero, outs, ins, body,
-                                                     workers);
-#endif
-  detail::depthwise_bytes_by<two_products>(cfg, x, w, sums, zero, outs, ins, body, workers);
+  detail::by_byte_products<Cfg>([&](auto how) TENON_LAMBDA {
+    detail::depthwise_bytes_by<decltype(how)>(cfg, x, w, sums, zero, outs, ins, body, workers,
+                                              zeros);
+  });
 #endif
 }
 

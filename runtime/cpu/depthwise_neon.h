@@ -55,10 +55,10 @@ TENON_FN void neon_results(const int32_t (*results)[8], index_t columns, index_t
 }
 
 /// The row for Count channels at at[1], whose window starts at row ih.
-template <class Cfg, class X, class Count, class Outs, class Ins, class Body>
+template <class Cfg, class X, class Count, class Outs, class Ins, class Body, class Zeros>
 TENON_TILE void neon_row(const Cfg &cfg, const X &x, const int8_t *w, int32_t zero, index_t ih,
                          const index_t *at, Count count, const Outs &outs, const Ins &ins,
-                         const Body &body) {
+                         const Body &body, const Zeros &zero_of) {
   using T = bare<typename X::element>;
   constexpr int mr = Cfg::mr;
   constexpr int kernel_h = int(decltype(cfg.kernel_h)::value),
@@ -78,6 +78,14 @@ TENON_TILE void neon_row(const Cfg &cfg, const X &x, const int8_t *w, int32_t ze
   int16x8_t weights[kernel_h * kernel_w];
   unroll<kernel_h * kernel_w>([&](auto i)
                                   TENON_LAMBDA { weights[i] = vmovl_s8(vld1_s8(w + 8 * int(i))); });
+  if constexpr (Zeros::any) {
+    const auto negated = [&](index_t channel) TENON_LAMBDA {
+      return vmovn_s32((int32x4_t)zero_of.apply(i32<native_lanes>{}, channel, 1));
+    };
+    const int16x8_t less = vcombine_s16(negated(at[1]), negated(at[1] + 4));
+    unroll<kernel_h * kernel_w>([&](auto i)
+                                    TENON_LAMBDA { weights[i] = vaddq_s16(weights[i], less); });
+  }
 
   alignas(16) int32_t results[mr][8];
   // One tile; Checked when an input may lie outside the image.

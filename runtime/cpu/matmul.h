@@ -72,6 +72,26 @@ template <class Args> TENON_FN auto all_as_pixels(const Args &args, const index_
   return all_as_pixels(indices_to<Args::count>{}, args, at);
 }
 
+/// call(config, a, b, outs, ins): the convolution that the product is, or that of each batch where
+/// these have their own b.
+template <class Cfg, class X, class W, class Outs, class Ins, class Call>
+TENON_FN void matmul_by(const Cfg &cfg, const X &a, const W *b, const Outs &outs, const Ins &ins,
+                        const Call &call) {
+  constexpr bool shared = is_same<bare<decltype(cfg.b_stride0)>, fixed<0>> &&
+                          is_same<bare<decltype(cfg.b_stride1)>, fixed<0>>;
+  const matmul_conv<Cfg, shared> inner(cfg);
+  index_t at[4] = {0, 0, 0, 0};
+  if constexpr (shared) {
+    call(inner, as_pixels(a, at), b, all_as_pixels(outs, at), all_as_pixels(ins, at));
+  } else {
+    for (at[0] = 0; at[0] < index_t(cfg.batch0); ++at[0])
+      for (at[1] = 0; at[1] < index_t(cfg.batch1); ++at[1])
+        call(inner, as_pixels(a, at),
+             b + at[0] * index_t(cfg.b_stride0) + at[1] * index_t(cfg.b_stride1),
+             all_as_pixels(outs, at), all_as_pixels(ins, at));
+  }
+}
+
 } // namespace detail
 
 template <class Cfg, class X, class W, class Outs, class Ins, class Body,
@@ -79,22 +99,12 @@ template <class Cfg, class X, class W, class Outs, class Ins, class Body,
 void matmul(const Cfg &cfg, const X &a, const W *b, const Outs &outs, const Ins &ins,
             const Body &body, pool &workers, const Prologue &prologue = {},
             const PrologueIns &prologue_ins = {}) {
-  using namespace detail;
-  constexpr bool shared = is_same<bare<decltype(cfg.b_stride0)>, fixed<0>> &&
-                          is_same<bare<decltype(cfg.b_stride1)>, fixed<0>>;
-  const matmul_conv<Cfg, shared> inner(cfg);
-  index_t at[4] = {0, 0, 0, 0};
-  if constexpr (shared) {
-    conv(inner, as_pixels(a, at), b, all_as_pixels(outs, at), all_as_pixels(ins, at), body, workers,
-         prologue, prologue_ins);
-  } else {
-    for (at[0] = 0; at[0] < index_t(cfg.batch0); ++at[0])
-      for (at[1] = 0; at[1] < index_t(cfg.batch1); ++at[1])
-        conv(inner, as_pixels(a, at),
-             b + at[0] * index_t(cfg.b_stride0) + at[1] * index_t(cfg.b_stride1),
-             all_as_pixels(outs, at), all_as_pixels(ins, at), body, workers, prologue,
-             prologue_ins);
-  }
+  detail::matmul_by(cfg, a, b, outs, ins,
+                    [&](const auto &inner, const auto &pixels, const W *w, const auto &results,
+                        const auto &others) {
+                      conv(inner, pixels, w, results, others, body, workers, prologue,
+                           prologue_ins);
+                    });
 }
 
 } // namespace cpu

@@ -71,14 +71,8 @@ public:
         body(index_t(0), count);
       return;
     }
-    // A few chunks a thread even out unequal speeds; more would only cost atomics.
-    const index_t chunks = pieces < index_t(threads_) * 4 ? pieces : index_t(threads_) * 4;
-    job_ = {[](const void *f, index_t b, index_t e) { (*static_cast<const F *>(f))(b, e); },
-            &body,
-            count,
-            grain,
-            pieces,
-            chunks};
+    job_ = {[](const void *f, index_t b, index_t e) { (*static_cast<const F *>(f))(b, e); }, &body,
+            count, grain, pieces};
     next_.store(0, std::memory_order_relaxed);
     busy_.store(threads_ - 1, std::memory_order_relaxed);
     generation_.fetch_add(1, std::memory_order_seq_cst);
@@ -95,7 +89,7 @@ private:
   struct job {
     void (*call)(const void *, index_t, index_t);
     const void *body;
-    index_t count, grain, pieces, chunks;
+    index_t count, grain, pieces;
   };
 
   static void relax() {
@@ -106,12 +100,19 @@ private:
 #endif
   }
 
-  /// Takes chunks of the current job until none is left.
+  /// Takes pieces of the current job until none is left: each time a share of the rest, so that the
+  /// first chunks are long, for a kernel prepares each anew, and threads of unequal speed end
+  /// within one piece of each other.
   void drain() {
-    for (index_t i; (i = next_.fetch_add(1, std::memory_order_relaxed)) < job_.chunks;) {
-      const index_t begin = i * job_.pieces / job_.chunks * job_.grain;
-      const index_t end = (i + 1) * job_.pieces / job_.chunks * job_.grain;
-      job_.call(job_.body, begin, end < job_.count ? end : job_.count);
+    const index_t pieces = job_.pieces, share = index_t(threads_) * 2;
+    index_t first = next_.load(std::memory_order_relaxed);
+    while (first < pieces) {
+      const index_t last = first + (pieces - first + share - 1) / share;
+      if (!next_.compare_exchange_weak(first, last, std::memory_order_relaxed))
+        continue; // `first` is what another thread left
+      const index_t end = last * job_.grain;
+      job_.call(job_.body, first * job_.grain, end < job_.count ? end : job_.count);
+      first = next_.load(std::memory_order_relaxed);
     }
   }
 

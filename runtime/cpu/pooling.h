@@ -111,7 +111,7 @@ void pooling(const Cfg &cfg, const X &x, const Outs &outs, const Ins &ins, const
   space.extents[1] = cfg.out_h;
   space.extents[2] = ceil_div(cfg.channels, width);
   const index_t row_work = index_t(cfg.out_w) * index_t(cfg.kernel_h) * index_t(cfg.kernel_w);
-  workers.parallel_for(space.size(), 1 + 32768 / (row_work + 1), [&](index_t begin, index_t end) {
+  workers.parallel_for(space.size(), 1 + 8192 / (row_work + 1), [&](index_t begin, index_t end) {
     odometer<3> it = space;
     it.seek(begin);
     for (index_t u = begin; u < end; ++u, it.step()) {

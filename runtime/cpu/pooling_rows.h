@@ -9,7 +9,7 @@
 // of that line. Long windows double instead: the folds of 1, 2, 4, ... columns, of which those that
 // make up kernel_w are joined. Lanes run along the columns (NCHW), where the line is stored in as
 // many parts as stride_w has, so that neighbouring outputs read neighbours; or along the channels
-// (NHWC).
+// (NHWC). Pairs of columns at a stride of two need no line.
 //
 // Config (derive from pooling_rows_defaults; as in pooling.h, windows and steps `fixed`):
 //   out_d, in_d, kernel_d, stride_d, dilation_d, pad_front, pad_back   of volumes
@@ -48,6 +48,9 @@ template <class Cfg> struct pooled_line {
       step;
   static constexpr index_t size = parts * part;
   static constexpr bool doubles = kernel > 8 && parts == 1;
+  /// Windows of two neighbours that do not overlap: pairs of columns are folded where they are
+  /// loaded, and no line is kept.
+  static constexpr bool pairs = Cfg::columns && kernel == 2 && stride == 2 && dilation == 1;
 
   /// Of column j, counted from the padding's first.
   static TENON_FN index_t place(index_t j) {
@@ -93,24 +96,65 @@ template <int First, class V, int... I> TENON_FN V every_second(indices<I...>, V
 #endif
 }
 
+/// The fold of column iw, or of the columns from there on, over the rows of x that the window at
+/// `origin` meets.
+template <class Cfg, class A, class X, class Count>
+TENON_FN auto fold_column(const Cfg &cfg, const X &x, const index_t *origin,
+                          const conv_window &window, index_t iw, Count lanes) {
+  using L = typename Cfg::lanes;
+  using Kind = typename Cfg::kind;
+  using V = typename L::template of<A>;
+  constexpr int rank = X::rank, axis = Cfg::columns ? rank - 1 : 1;
+  V acc = Kind::template start<V>();
+  for (index_t kz = window.kz_begin; kz < window.kz_end; ++kz)
+    for (index_t ky = window.ky_begin; ky < window.ky_end; ++ky) {
+      const conv_point<rank> at = conv_tap_row<rank>(cfg, origin, kz, ky, iw);
+      acc = Kind::template fold<L>(acc, convert<V>(load_at<L, axis>(x, at.at, lanes)));
+    }
+  return acc;
+}
+
+/// The fold of the windows of outputs ow to ow + width - 1 of a row, of pairs.
+template <class Cfg, class A, class X>
+TENON_FN auto fold_pairs(const Cfg &cfg, const X &x, const index_t *origin,
+                         const conv_window &window, index_t ow) {
+  using L = typename Cfg::lanes;
+  using Kind = typename Cfg::kind;
+  using V = typename L::template of<A>;
+  constexpr index_t width = L::width;
+  const index_t in_w = cfg.in_w, iw = 2 * ow - index_t(cfg.pad_left);
+  const auto columns = [&](index_t from) TENON_LAMBDA {
+    if (from >= 0 && from + width <= in_w)
+      return fold_column<Cfg, A>(cfg, x, origin, window, from, fixed<width>{});
+    // Columns of the padding have what a window starts from.
+    const index_t skipped = from < 0 ? -from : 0, first = from + skipped,
+                  end = from + width < in_w ? from + width : in_w;
+    A values[width];
+    store<L, A>(values, Kind::template start<V>());
+    if (first < end)
+      store_partial<L, A>(values + skipped,
+                          fold_column<Cfg, A>(cfg, x, origin, window, first, dyn(end - first)),
+                          end - first);
+    return V(load<L>(values));
+  };
+  const V a = columns(iw), b = columns(iw + width);
+  if constexpr (is_vector<V>)
+    return V(Kind::template fold<L>(every_second<0>(indices_to<L::width>{}, a, b),
+                                    every_second<1>(indices_to<L::width>{}, a, b)));
+  else
+    return V(Kind::template fold<L>(a, b));
+}
+
 /// Folds the rows of x that the window at `origin` meets into the line.
 template <class Cfg, class X, class A, class Count>
 TENON_FN void fold_rows(const Cfg &cfg, const X &x, const index_t *origin,
                         const conv_window &window, Count count, A *line) {
   using L = typename Cfg::lanes;
   using P = pooled_line<Cfg>;
-  using Kind = typename Cfg::kind;
   using V = typename L::template of<A>;
-  constexpr int rank = X::rank, axis = Cfg::columns ? rank - 1 : 1;
   const index_t in_w = cfg.in_w;
   const auto folded = [&](index_t iw, auto lanes) TENON_LAMBDA {
-    V acc = Kind::template start<V>();
-    for (index_t kz = window.kz_begin; kz < window.kz_end; ++kz)
-      for (index_t ky = window.ky_begin; ky < window.ky_end; ++ky) {
-        const conv_point<rank> at = conv_tap_row<rank>(cfg, origin, kz, ky, iw);
-        acc = Kind::template fold<L>(acc, convert<V>(load_at<L, axis>(x, at.at, lanes)));
-      }
-    return acc;
+    return fold_column<Cfg, A>(cfg, x, origin, window, iw, lanes);
   };
   if constexpr (!Cfg::columns) {
     for (index_t iw = 0; iw < in_w; ++iw)
@@ -164,7 +208,8 @@ void pooling_rows(const Cfg &cfg, const X &x, const Outs &outs, const Ins &ins, 
   space.extents[3] = cfg.out_h;
 
   const auto run = [&](index_t begin, index_t end) {
-    alignas(64) A line[P::size], total[P::doubles ? P::size : 1], counts[is_max ? 1 : P::part];
+    alignas(64) A line[P::pairs ? 1 : P::size], total[P::doubles ? P::size : 1],
+        counts[is_max ? 1 : P::part];
     if constexpr (!is_max) // how many columns the mean of an output counts
       for (index_t ow = 0; ow < P::part; ++ow) {
         const index_t iw = ow * P::stride - index_t(cfg.pad_left);
@@ -179,16 +224,18 @@ void pooling_rows(const Cfg &cfg, const X &x, const Outs &outs, const Ins &ins, 
                     id = it.at[2] * index_t(cfg.stride_d) - index_t(cfg.pad_front);
       const conv_point<rank> corner(it.at[0], channel, id, ih, 0);
       const conv_window window = conv_taps_of<rank>(cfg, corner.at);
-      for (index_t j = 0; j < P::size; j += width) {
-        store<L, A>(line + j, Kind::template start<V>());
-        if constexpr (P::doubles)
-          store<L, A>(total + j, Kind::template start<V>());
-      }
       const index_t left = channels - channel;
-      if (Cfg::columns || left >= width)
-        fold_rows(cfg, x, corner.at, window, fixed<width>{}, line);
-      else
-        fold_rows(cfg, x, corner.at, window, dyn(left), line);
+      if constexpr (!P::pairs) {
+        for (index_t j = 0; j < P::size; j += width) {
+          store<L, A>(line + j, Kind::template start<V>());
+          if constexpr (P::doubles)
+            store<L, A>(total + j, Kind::template start<V>());
+        }
+        if (Cfg::columns || left >= width)
+          fold_rows(cfg, x, corner.at, window, fixed<width>{}, line);
+        else
+          fold_rows(cfg, x, corner.at, window, dyn(left), line);
+      }
       if constexpr (P::doubles)
         fold_doubling<Cfg>(line, total);
 
@@ -201,7 +248,9 @@ void pooling_rows(const Cfg &cfg, const X &x, const Outs &outs, const Ins &ins, 
       conv_point<rank> at(it.at[0], channel, it.at[2], it.at[3], 0);
       for (index_t ow = 0; ow < out_w; ow += Cfg::columns ? width : 1) {
         V acc = Kind::template start<V>();
-        if constexpr (P::doubles) {
+        if constexpr (P::pairs) {
+          acc = fold_pairs<Cfg, A>(cfg, x, corner.at, window, ow);
+        } else if constexpr (P::doubles) {
           acc = load<L>(total + ow * P::stride * P::step);
         } else {
           for (index_t kx = 0; kx < P::kernel; ++kx) {

@@ -75,6 +75,10 @@ constexpr int pool_count = int(sizeof(pool_bounds) / sizeof(size_t));
 #define TENON_POOLS 0
 #endif
 
+#if !defined(TENON_NO_HEAP) && !defined(TENON_DIM_SUMS)
+#define TENON_DIM_SUMS // firmware has bounds of sums where its file defines it
+#endif
+
 /// What a step finds its operands in. Offsets are known when the file is written.
 struct frame {
   unsigned char *arena;
@@ -153,6 +157,11 @@ struct dim_range {
   index_t low, high;
   dim_kind kind;
 };
+/// What two of them are together, at most.
+struct dim_sum {
+  int first, second;
+  index_t high;
+};
 
 #if !defined(TENON_NO_HEAP)
 /// Which of the inputs or outputs have elements whatever the run-time dimensions are, so that they
@@ -185,6 +194,10 @@ struct program {
   size_t text_bytes;        // of the text that one run spells, at most
   int threads;              // of a context, where the caller does not say
   size_t decoder_bytes = 0; // of what the functions of a decoder remember
+#endif
+#if defined(TENON_DIM_SUMS)
+  const dim_sum *sums = nullptr;
+  int sum_count = 0;
 #endif
 };
 
@@ -338,6 +351,24 @@ inline int set_dim(const program &p, context *c, int dim, long value) {
   return ok;
 }
 
+/// Whether the dimensions of a run are within their bounds: state_full where a length of what is
+/// carried leaves no room for it.
+inline int check_dims(const program &p, const index_t *dims) {
+  for (int i = 0; i < p.dim_count; ++i)
+    if (p.dims[i].kind == grows && dims[i] > p.dims[i].high)
+      return state_full;
+#if defined(TENON_DIM_SUMS)
+  for (int i = 0; i < p.sum_count; ++i) {
+    const dim_sum s = p.sums[i];
+    if (dims[s.first] + dims[s.second] > s.high)
+      return p.dims[s.first].kind == grows || p.dims[s.second].kind == grows
+                 ? state_full
+                 : dimension_out_of_range;
+  }
+#endif
+  return ok;
+}
+
 inline int run_context(const program &p, context *c, const void *const *inputs,
                        void *const *outputs) {
 #if defined(TENON_NO_HEAP)
@@ -348,9 +379,8 @@ inline int run_context(const program &p, context *c, const void *const *inputs,
     return invalid_argument;
 #endif
   advance_dims(p, c);
-  for (int i = 0; i < p.dim_count; ++i)
-    if (p.dims[i].kind == grows && c->dims[i] > p.dims[i].high)
-      return state_full;
+  if (const int code = check_dims(p, c->dims); code != ok)
+    return code;
   c->ran = true;
   frame f;
   f.arena = c->arena;

@@ -6,7 +6,8 @@
 //
 // space: dims<...> whose last dimension is the normalised one; x, outs, ins: views over it. Three
 // passes: maximum, sum of exponentials, results. A result may be written over x, so exponentials
-// wait on the stack, and those of rows that are longer than 2048 are computed twice. x is computed
+// wait on the stack: of rows of up to 32,768 elements where their length is `fixed`, else of up to
+// 2,048. Those of longer rows are computed twice. x is computed
 // in f32 (f64 for f64). Lanes run along the normalised dimension when x is contiguous there and it
 // fills a vector, else along the last other dimension (thousands of rows of two classes; an inner
 // axis of NCHW).
@@ -34,10 +35,19 @@ template <bool Log, class L, class V> TENON_FN V softmax_factor(V sum) {
     return reciprocal<L>(sum);
 }
 
+/// How many exponentials of a row may wait.
+template <class N> constexpr index_t softmax_room() {
+  if constexpr (N::is_fixed)
+    return N::value <= 32768 ? N::value : 0;
+  else
+    return 2048;
+}
+
 /// One row, lanes along it.
-template <bool Log, class L, int Axis, class X, class Outs, class Ins, class Body>
-TENON_FN void softmax_row(index_t n, index_t *at, const X &x, const Outs &outs, const Ins &ins,
+template <bool Log, class L, int Axis, class N, class X, class Outs, class Ins, class Body>
+TENON_FN void softmax_row(N extent, index_t *at, const X &x, const Outs &outs, const Ins &ins,
                           const Body &body) {
+  const index_t n = extent;
   using T = compute_t<typename X::element>;
   using V = typename L::template of<T>;
   const auto wide = [&](index_t i) TENON_LAMBDA {
@@ -68,7 +78,7 @@ TENON_FN void softmax_row(index_t n, index_t *at, const X &x, const Outs &outs, 
   for (; i < n; ++i)
     largest = larger<scalar_lanes>(single(i), largest);
   most = broadcast<L, T>(largest);
-  constexpr index_t room = Log || L::width == 1 ? 0 : 2048;
+  constexpr index_t room = Log || L::width == 1 ? 0 : softmax_room<N>();
   alignas(64) T powers[room > 0 ? room : 1];
   const bool kept = n <= room;
   for (i = 0; i + L::width <= n; i += L::width) {

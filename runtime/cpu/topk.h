@@ -6,9 +6,10 @@
 //
 // Equal elements keep the lower index first; NaN counts as largest. A heap of the k best indices so
 // far has the worst of them on top, with which four vectors are compared at once; sorting it at the
-// end gives the order. space: dims<...> of the other dimensions. n, k: extents (`fixed` or `dyn`),
-// k <= n. x: view or computed_view over (space..., n); outs, ins: over (space..., k). places: k
-// index_t of scratch; so one thread works.
+// end gives the order. Up to 16 stand in their order from the first, with their values: moving a
+// few is cheaper than a heap's branches, which are not predicted. space: dims<...> of the other
+// dimensions. n, k: extents (`fixed` or `dyn`), k <= n. x: view or computed_view over (space...,
+// n); outs, ins: over (space..., k). places: k index_t of scratch; so one thread works.
 #ifndef TENON_RUNTIME_CPU_TOPK_H
 #define TENON_RUNTIME_CPU_TOPK_H
 
@@ -76,38 +77,69 @@ void topk(const Space &space, N n, K k, const X &x, const Outs &outs, const Ins 
       const auto u = element(a), v = element(b);
       return precedes<Largest>(u, v) || (!precedes<Largest>(v, u) && a < b);
     };
-    for (index_t i = 0; i < index_t(k); ++i)
-      places[i] = i;
-    for (index_t i = k / 2; i-- > 0;)
-      sift_down(places, k, i, before);
     using T = compute_t<typename X::element>;
     using L = lanes_for<T>;
     constexpr int vectors = 4, width = vectors * L::width;
-    T worst = element(places[0]);
+    constexpr index_t few = 16;
+    const bool ordered = index_t(k) <= few;
+    T values[few];
+    // Puts element i behind those of the first `size` that do not come after it.
+    const auto insert = [&](index_t i, index_t size) {
+      const T value = element(i);
+      for (; size > 0 && precedes<Largest>(value, values[size - 1]); --size) {
+        values[size] = values[size - 1];
+        places[size] = places[size - 1];
+      }
+      values[size] = value;
+      places[size] = i;
+    };
+    if (ordered) {
+      for (index_t i = 0; i < index_t(k); ++i)
+        insert(i, i);
+    } else {
+      for (index_t i = 0; i < index_t(k); ++i)
+        places[i] = i;
+      for (index_t i = k / 2; i-- > 0;)
+        sift_down(places, k, i, before);
+    }
+    T worst = ordered ? values[k - 1] : element(places[0]);
     // Later elements come before the worst by value alone.
     const auto meet = [&](index_t i) {
       if (!precedes<Largest>(element(i), worst))
         return;
+      if (ordered) {
+        insert(i, k - 1);
+        worst = values[k - 1];
+        return;
+      }
       places[0] = i;
       sift_down(places, k, 0, before);
       worst = element(places[0]);
     };
     index_t i = k;
-    if constexpr (L::width > 1)
-      for (; i + width <= index_t(n); i += width) {
-        b1<L> better = b1<L>{};
-        unroll<vectors>([&](auto v) TENON_LAMBDA {
-          at[rank] = i + int(v) * L::width;
-          better =
-              better | preceding<Largest, L>(load_at<L, rank>(x, at, fixed<L::width>{}), worst);
-        });
-        if (any_lane<L>(better))
-          for (index_t j = i; j < i + width; ++j)
+    if constexpr (L::width > 1) {
+      const auto better = [&](index_t from) TENON_LAMBDA {
+        at[rank] = from;
+        return preceding<Largest, L>(load_at<L, rank>(x, at, fixed<L::width>{}), worst);
+      };
+      const auto meet_vector = [&](index_t from) {
+        if (any_lane<L>(better(from)))
+          for (index_t j = from; j < from + L::width; ++j)
             meet(j);
+      };
+      for (; i + width <= index_t(n); i += width) {
+        b1<L> any = b1<L>{};
+        unroll<vectors>([&](auto v) TENON_LAMBDA { any = any | better(i + int(v) * L::width); });
+        if (any_lane<L>(any))
+          for (int v = 0; v < vectors; ++v)
+            meet_vector(i + v * L::width);
       }
+      for (; i + L::width <= index_t(n); i += L::width)
+        meet_vector(i);
+    }
     for (; i < index_t(n); ++i)
       meet(i);
-    for (index_t size = k; size > 1;) {
+    for (index_t size = ordered ? 0 : index_t(k); size > 1;) {
       --size;
       const index_t last = places[0];
       places[0] = places[size];

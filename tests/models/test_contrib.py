@@ -17,6 +17,7 @@ from project_venv import require
 
 require("numpy", "onnx", "onnxruntime")
 
+import ml_dtypes  # noqa: F401, names numpy's types of 8 bits
 import numpy as np
 import onnx
 from contrib import FLOAT, ML, ContribCase
@@ -140,6 +141,24 @@ class Contrib(ContribCase):
         self.check("MatMulNBits", ["a", *weights], {"a": self.normal(3, 2 * block)}, weights, **sizes)
         weights["z"] = self.bytes(n)
         self.check("MatMulNBits", ["a", *weights], {"a": self.normal(3, 2 * block)}, weights, **sizes)
+
+    def test_matmul_of_float8_weights(self):
+        """ONNX Runtime has no such product on a CPU: its documentation is computed here."""
+        self.tolerance = 2e-3  # of results in fp16
+        float8, n = np.dtype("float8_e4m3fn"), 5
+        for k, block, scale in ((64, 64, None), (80, 32, None), (64, 16, 0.02)):
+            blocks = -(-k // block)
+            weights = {"b": self.normal(n, k).astype(float8), "s": np.abs(self.normal(n, blocks)) + 0.1}
+            rows = weights["b"].astype(FLOAT) * np.repeat(weights["s"], block, 1)[:, :k]
+            a, bias = self.normal(3, k).astype(np.float16), self.normal(n).astype(np.float16)
+            seen = a.astype(FLOAT)
+            if scale:
+                weights["as"] = np.array([scale], FLOAT)
+                seen = (seen / scale).astype(float8).astype(FLOAT) * scale
+            expected = {"y": (seen @ rows.T + bias).astype(np.float16)}
+            operands = ["a", "b", "s", "as" if scale else "", "bias"]
+            self.check("MatMulBlockQuantizedFp8Weight", operands, {"a": a}, {**weights, "bias": bias}, expected=expected,
+                       block_size=block)  # fmt: skip
 
     def test_multi_head_attention(self):
         batch, queries, keys, width = 2, 3, 5, 8

@@ -19,7 +19,7 @@ import math
 
 import numpy as np
 import onnx
-from contrib import DOMAIN, FLOAT, ContribCase
+from contrib import DOMAIN, FLOAT, ML, ContribCase
 from onnx import helper, numpy_helper
 
 HALF = np.float16
@@ -124,6 +124,204 @@ class Optimised(ContribCase):
                    expected={"y": x + bias + skip, "m": mask})  # fmt: skip
         off = {"b": bias, "r": np.array(0.5, FLOAT), "t": np.array(False)}
         self.check("BiasDropout", ["x", "b", "", "r", "t"], {"x": x}, off, expected={"y": x + bias})
+
+    def test_causal_convolution(self):
+        """The form of ONNX Runtime, in files of onnxruntime-genai (LFM2); with the state before, and without."""
+        x, past = self.normal(2, 3, 5), self.normal(2, 3, 3)
+        weights = {"w": self.normal(3, 1, 4), "b": self.normal(3)}
+        for activation in ("none", "silu"):
+            self.check("CausalConvWithState", ["x", "w", "b", "p"], {"x": x, "p": past}, weights, ("y", "q"), ndim=1,
+                       activation=activation, state_window=0)  # fmt: skip
+        self.check("CausalConvWithState", ["x", "w"], {"x": x}, {"w": weights["w"]}, ("y", "q"), ndim=1)
+
+    def test_matrices(self):
+        self.tolerance = 1e-4
+        a, b = self.normal(7, 5), self.normal(4, 5)
+        for metric in ("euclidean", "sqeuclidean"):
+            self.check("CDist", ["a", "b"], {"a": a}, {"b": b}, metric=metric)
+        for axis in (0, 2, -1):
+            self.check("ExpandDims", ["a", "axis"], {"a": a}, {"axis": np.array(axis, np.int32)})
+        # The first pivot is 0, so that rows have to change places.
+        turned = self.normal(2, 3, 4, 4)
+        turned[:, :, 0, 0] = 0
+        for x in (turned, self.normal(1, 1), self.normal(9, 9)):
+            self.check("Inverse", ["x"], {"x": x}, {}, expected={"y": np.linalg.inv(x.astype(np.float64)).astype(FLOAT)})
+
+    def test_operators_that_became_onnxs_own(self):
+        x, pads = self.normal(2, 3, 4, 5), np.array([0, 0, 1, -1, 0, 0, 0, 2], np.int64)
+        self.check("Pad", ["x", "pads", "value"], {"x": x}, {"pads": pads, "value": np.array(3, FLOAT)})
+        self.check("Pad", ["x", "pads"], {"x": x}, {"pads": np.abs(pads)}, mode="reflect")
+        self.check("GatherND", ["x", "at"], {"x": x}, {"at": np.array([[0, 2], [1, 1]], np.int64)})
+        for mode, align in (("bilinear", 0), ("nearest", 1), ("bicubic", 1)):
+            self.check("GridSample", ["x", "grid"], {"x": x, "grid": self.normal(2, 3, 3, 2)}, {}, mode=mode,
+                       padding_mode="border", align_corners=align)  # fmt: skip
+
+    # The packing mode of encoders: sequences without their padding
+
+    def packing(self, x, lengths):
+        """What RemovePadding gives for x [batch, length, width]."""
+        batch, length, width = x.shape
+        kept = (np.arange(length) < lengths[:, None]).reshape(-1)
+        offsets = np.concatenate([np.flatnonzero(kept), np.flatnonzero(~kept)]).astype(np.int32)
+        ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+        return {"y": x.reshape(-1, width)[kept], "offsets": offsets.reshape(batch, length), "ends": ends,
+                "most": np.array([lengths.max()], np.int32)}  # fmt: skip
+
+    def attended(self, q, k, v, lengths, heads, added=0):
+        """Attention of each sequence of [batch, length, width] over its own tokens."""
+        batch, length, _ = q.shape
+        q, k, v = (t.astype(np.float64).reshape(batch, length, heads, -1).transpose(0, 2, 1, 3) for t in (q, k, v))
+        scores = q @ k.swapaxes(2, 3) / math.sqrt(q.shape[3]) + added
+        scores = np.where(np.arange(length) < lengths[:, None, None, None], scores, -np.inf)
+        e = np.exp(scores - scores.max(-1, keepdims=True))
+        return (e / e.sum(-1, keepdims=True) @ v).transpose(0, 2, 1, 3).reshape(batch, length, -1)
+
+    def test_packing(self):
+        x, lengths = self.normal(3, 5, 8), np.array([2, 5, 3], np.int32)
+        packed = self.packing(x, lengths)
+        self.check("RemovePadding", ["x", "lengths"], {"x": x, "lengths": lengths}, {},
+                   ("y", "offsets", "ends", "most"), expected=packed)  # fmt: skip
+        restored = np.where((np.arange(5) < lengths[:, None])[:, :, None], x, 0)
+        self.check("RestorePadding", ["x", "offsets"], {"x": packed["y"], "offsets": packed["offsets"]}, {},
+                   expected={"y": restored})  # fmt: skip
+        w, bias, added = self.normal(8, 24), self.normal(24), self.normal(1, 2, 5, 5)
+        q, k, v = np.split(restored @ w + bias, 3, axis=2)
+        names = ["x", "w", "b", "offsets", "ends"]
+        given = {"x": packed["y"], "offsets": packed["offsets"], "ends": packed["ends"]}
+        y = self.packing(self.attended(q, k, v, lengths, 2).astype(FLOAT), lengths)["y"]
+        self.check("PackedAttention", names, given, {"w": w, "b": bias}, expected={"y": y}, num_heads=2)
+        with_added = self.packing(self.attended(q, k, v, lengths, 2, added).astype(FLOAT), lengths)["y"]
+        self.check("PackedAttention", [*names, "added"], given | {"added": added}, {"w": w, "b": bias},
+                   expected={"y": with_added}, num_heads=2)  # fmt: skip
+        q, k, v = (self.normal(3, 5, 8) for _ in range(3))
+        rows = {name: self.packing(t, lengths)["y"] for name, t in (("q", q), ("k", k), ("v", v))}
+        y = self.packing(self.attended(q, k, v, lengths, 2).astype(FLOAT), lengths)["y"]
+        places = {"offsets": packed["offsets"], "ends": packed["ends"]}
+        self.check("PackedMultiHeadAttention", ["q", "k", "v", "", "offsets", "ends"], rows | places, {},
+                   expected={"y": y}, num_heads=2)  # fmt: skip
+        stacked = np.stack([rows[name].reshape(10, 2, 4) for name in "qkv"], axis=2)
+        self.check("PackedMultiHeadAttention", ["q", "", "", "", "offsets", "ends"], {"q": stacked} | places, {},
+                   expected={"y": y}, num_heads=2)  # fmt: skip
+
+    def test_packed_encoder(self):
+        """From padding to padding, the number of tokens known from data alone."""
+        x, lengths = self.normal(3, 5, 8), np.array([4, 1, 5], np.int32)
+        w, bias = self.normal(8, 24), self.normal(24)
+        nodes = [helper.make_node("RemovePadding", ["x", "lengths"], ["rows", "offsets", "ends", "most"], domain=DOMAIN),
+                 helper.make_node("PackedAttention", ["rows", "w", "b", "offsets", "ends"], ["z"], domain=DOMAIN, num_heads=2),
+                 helper.make_node("Relu", ["z"], ["r"]),
+                 helper.make_node("RestorePadding", ["r", "offsets"], ["y"], domain=DOMAIN)]  # fmt: skip
+        info = [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, x.shape),
+                helper.make_tensor_value_info("lengths", onnx.TensorProto.INT32, lengths.shape)]  # fmt: skip
+        graph = helper.make_graph(nodes, "packed", info, [onnx.ValueInfoProto(name="y")],
+                                  [numpy_helper.from_array(w, "w"), numpy_helper.from_array(bias, "b")])  # fmt: skip
+        opsets = [helper.make_opsetid("", self.opset), helper.make_opsetid(DOMAIN, 1), helper.make_opsetid(ML, 3)]
+        kept = (np.arange(5) < lengths[:, None])[:, :, None]
+        q, k, v = np.split(np.where(kept, x, 0) @ w + bias, 3, axis=2)
+        y = np.where(kept, np.maximum(self.attended(q, k, v, lengths, 2), 0), 0).astype(FLOAT)
+        self.compare("packed", helper.make_model(graph, opset_imports=opsets, ir_version=9),
+                     {"x": x, "lengths": lengths}, {"y": y})  # fmt: skip
+
+    # Decoders, one token at a time
+
+    def test_decoder_attention(self):
+        q, k, v = ({name: self.normal(2, 1, 12)} for name in "qkv")
+        token, bias = q | k | v, {"bias": self.normal(36)}
+        caches = {"pk": self.normal(2, 3, 6, 4), "pv": self.normal(2, 3, 6, 4), "at": np.array([3], np.int32)}
+        op, results = "DecoderMaskedMultiHeadAttention", ("y", "a", "b")
+        shared = {"num_heads": 3, "past_present_share_buffer": 1}
+        self.check(op, ["q", "k", "v"], token, {}, num_heads=3)
+        kept = ["q", "k", "v", "", "", "pk", "pv", "at"]
+        self.check(op, [*kept, "", "", "bias"], token | caches, bias, results, scale=0.3, **shared)
+        self.check(op, kept, token | caches | {"at": np.array([0], np.int32)}, {}, results, **shared)
+        seen = {"m": np.array([[1, 0, 1, 1], [1, 1, 0, 1]], np.int32), "add": self.normal(2, 3, 1, 4)}
+        self.check(op, ["q", "k", "v", "m", "add", *kept[5:]], token | caches | seen, {}, results, **shared)
+        beams = {"n": np.array([2], np.int32), "of": np.array([[[0, 1, 1, 9, 9, 9], [1, 0, 0, 9, 9, 9]]], np.int32)}
+        self.check(op, [*kept, "n", "of"], token | caches | beams, {}, results, **shared)
+        other = {"x": self.normal(2, 3, 7, 4), "z": self.normal(2, 3, 7, 4)}  # an encoder's
+        mask = {"m": np.array([[1, 1, 0, 1, 1, 1, 0]] * 2, np.int32)}
+        self.check(op, ["q", "x", "z", "m"], q | other | mask, {}, num_heads=3)
+        self.check(op, ["q", "x", "z", "", "", "", "", "", "", "", "bias"], q | other, bias, num_heads=3)
+        # Scores as a result, of a type that ONNX Runtime does not infer.
+        plain = self.reference(op, ["q", "x", "z"], q | other, {}, num_heads=3)["y"]
+        scores = np.einsum("bhd,bhkd->bhk", q["q"].reshape(2, 3, 4), other["x"])[:, :, None] / 2
+        for name, result in ((op, {"output_qk": 1}), ("MultiHeadAttention", {})):
+            self.check(name, ["q", "x", "z"], q | other, {}, ("y", "", "", "qk"),
+                       expected={"y": plain, "qk": scores}, num_heads=3, **result)  # fmt: skip
+
+    def test_decoder_self_attention(self):
+        """As Attention, which takes the caches apart, and as the same with caches that are shared."""
+        op, x, weights = "DecoderMaskedSelfAttention", {"x": self.normal(2, 1, 12)}, {"w": self.normal(12, 36), "b": self.normal(36)}
+        past = {"p": self.normal(2, 2, 3, 4, 4)}
+        expected = self.reference("Attention", ["x", "w", "b", "", "p"], x | past, weights, ("y", "c"), num_heads=3)
+        self.check(op, ["x", "w", "b", "", "p"], x | past, weights, ("y", "c"), expected=expected, num_heads=3)
+        rest = self.normal(2, 2, 3, 2, 4)
+        cache = {"p": np.concatenate([past["p"], rest], 3), "at": np.array([4], np.int32)}
+        present = np.concatenate([expected["c"], rest[:, :, :, 1:]], 3)
+        self.check(op, ["x", "w", "b", "", "p", "", "at"], x | cache, weights, ("y", "c"),
+                   expected={"y": expected["y"], "c": present}, num_heads=3,
+                   past_present_share_buffer=1)  # fmt: skip
+
+    # Distances of tokens
+
+    @staticmethod
+    def bucket(distance, buckets, most, both_ways):
+        """Of key minus query, as T5 counts."""
+        base = 0
+        if both_ways:
+            buckets //= 2
+            base = buckets if distance > 0 else 0
+        far = abs(distance) if both_ways else max(-distance, 0)
+        exact = buckets // 2
+        if far < exact:
+            return base + far
+        steps = np.log(FLOAT(far) / FLOAT(exact)) / np.log(FLOAT(most) / FLOAT(exact))
+        return base + min(exact + int(steps * FLOAT(buckets - exact)), buckets - 1)
+
+    def test_relative_position_bias(self):
+        length = np.array([41])
+        for both_ways, buckets, most in ((1, 16, 20), (0, 16, 20), (1, 8, 128), (0, 32, 128)):
+            table = self.normal(buckets, 3)
+            y = np.array([[table[self.bucket(key - query, buckets, most, both_ways)] for key in range(41)]
+                          for query in range(41)])  # fmt: skip
+            by_heads = np.ascontiguousarray(table.T).reshape(buckets, 3)
+            self.check("RelativePositionBias", ["t", "q", "q"], {}, {"t": by_heads, "q": length},
+                       expected={"y": y.transpose(2, 0, 1)[None]}, max_distance=most,
+                       is_bidirectional=both_ways)  # fmt: skip
+
+    def test_gated_relative_position_bias(self):
+        x, distances = self.normal(2, 5, 12), self.normal(1, 3, 5, 5)
+        weights = {"xb": self.normal(12), "w": self.normal(4, 8), "b": self.normal(8), "a": self.normal(1, 3, 1, 1)}
+
+        def biases(x):
+            parts = (x + weights["xb"]).reshape(2, 5, 3, 4).transpose(0, 2, 1, 3) @ weights["w"] + weights["b"]
+            gates = sigmoid(parts.astype(np.float64).reshape(2, 3, 5, 2, 4).sum(-1))
+            return ((gates[..., :1] * (gates[..., 1:] * weights["a"] - 1) + 2) * distances).astype(FLOAT)
+
+        names = ["x", "xb", "d", "w", "b", "a"]
+        self.check("GatedRelativePositionBias", names, {"x": x, "d": distances}, weights,
+                   expected={"y": biases(x)}, num_heads=3)  # fmt: skip
+        tokens = np.array([[0, 1, 2, 5, 6], [7, 3, 4, 8, 9]], np.int32)  # 3 and 3 of 5
+        rows = x.reshape(10, 12)[tokens.ravel()[:6]]
+        padded = np.zeros((10, 12), FLOAT)
+        padded[tokens.ravel()[:6]] = rows + weights["xb"]
+        expected = biases(padded.reshape(2, 5, 12) - weights["xb"])
+        self.check("GatedRelativePositionBias", [*names, "o"], {"x": rows, "d": distances, "o": tokens}, weights,
+                   expected={"y": expected}, num_heads=3)  # fmt: skip
+
+    def test_unfold(self):
+        x = self.normal(2, 9, 4)
+        self.check("UnfoldTensor", ["x"], {"x": x}, {}, size=2)
+        for axis, size, step in ((1, 4, 2), (-2, 9, 1), (2, 3, 1), (0, 2, 3), (1, 2, 7)):
+            self.check("UnfoldTensor", ["x"], {"x": x}, {}, dim=axis, size=size, step=step)
+
+    def test_ranges_and_classes(self):
+        for e in (np.int32, np.int64, FLOAT, np.float64):
+            given = {"a": np.array(2, e), "b": np.array([9], e), "c": np.array(2, e)}
+            self.check("Range", ["a", "b"], {}, given)
+            self.check("Range", ["a", "b", "c"], {}, given)
+        x = np.array([2, 1, 1, 3, 4, 3, 2.5], FLOAT)
+        self.check("Unique", ["x"], {"x": x}, {}, ("y", "i", "n"))
 
     def test_bias_softmax(self):
         scores = self.normal(2, 3, 4, 5)

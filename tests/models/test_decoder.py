@@ -333,21 +333,33 @@ class Commands(DecoderTest):
     def test_inspect(self):
         text = self.command("inspect", self.model).output
         for graph in self.GRAPHS:
-            self.assertIn(f"runs of {graph}\n", text)
+            self.assertIn(f"runs of {graph}, weights and RAM in bytes\n", text)
         report = self.command("inspect", self.model, "--format=json").document
         self.assertEqual([variant["runs"] for variant in report["variants"]], [self.GRAPHS[i] for i in (2, 0, 1)])
 
     def test_chosen_lengths(self):
         """Where nobody says lengths of prompts, the maximum does; the summary says what they cost, and weights are
         there once."""
+        config = random_decoder.Config(vocab_size=VOCABULARY, max_position_embeddings=5000, rope_theta=100)
+        model = random_decoder.build(str(self.folder / "long.onnx"), config)
         for words, lengths in ((f"{CAPACITY}", []), ("64", [32]), ("300", [128]), ("2000", [128, 512]), ("5000", [128, 1024]),
                                ("5000,logits=all", [128]), ("5000,prefill=none", []), ("5000,prefill=77", [77])):  # fmt: skip
             source = self.folder / "chosen.cpp"
-            answer = tenon("compile", self.model, "-o", source, f"--decoder={words}", "--target=cpu:native", "--json")
+            answer = tenon("compile", model, "-o", source, f"--decoder={words}", "--target=cpu:native", "--json")
             decoder = answer.document["summary"]["decoder"]
             self.assertEqual(decoder["prefill"], lengths)
             self.assertEqual([run["tokens"] for run in decoder["runs"]], [1, 8, 16, *lengths])
             self.assertEqual({run["copied_weight_bytes"] for run in decoder["runs"]}, {0})
+
+    def test_beyond_the_tables(self):
+        """Positions that the rotary tables lack are refused when compiling; ONNX Runtime has none of them, either."""
+        answer = tenon("compile", self.model, "-o", self.folder / "no.cpp", f"--decoder={CAPACITY + 1}")
+        self.assertEqual(answer.status, 1)
+        self.assertIn(f"row {CAPACITY} of 'cos', which has {CAPACITY} rows: expected --decoder={CAPACITY} or less", answer.errors)
+        reference = Reference(self.session, CONFIG.head_size)
+        reference.run([1] * CAPACITY)
+        with self.assertRaises(Exception):
+            reference.run([1])
 
 
 FEATURES = 4
@@ -453,6 +465,106 @@ class Following(unittest.TestCase):
 
     def test_mask_of_booleans(self):
         self.check(TensorProto.BOOL, bool, True, False)
+
+
+def build_cut(path):
+    """A decoder with as many positions as its caches hold rows, as GPT-2 has them: rows of positions that are learned, and a
+    square from which the mask is cut."""
+    random = np.random.default_rng(17)
+    weights = {"table": random.standard_normal([VOCABULARY, FEATURES]).astype(np.float32),
+               "places": random.standard_normal([CAPACITY, FEATURES]).astype(np.float32),
+               "square": np.triu(np.full([CAPACITY, CAPACITY], -1e9, np.float32), 1),
+               "head": random.standard_normal([FEATURES, VOCABULARY]).astype(np.float32),
+               "zero": np.array([0]), "axes": np.array([0, 1])}  # fmt: skip
+    nodes = [
+        helper.make_node("Gather", ["table", "input_ids"], ["words"]),
+        helper.make_node("Gather", ["places", "position_ids"], ["placed"]),
+        helper.make_node("Add", ["words", "placed"], ["x"]),
+        helper.make_node("Concat", ["past_key_values.0.key", "x"], ["present.0.key"], axis=1),
+        helper.make_node("Transpose", ["present.0.key"], ["turned"], perm=[0, 2, 1]),
+        helper.make_node("MatMul", ["x", "turned"], ["scores"]),
+        helper.make_node("Shape", ["past_key_values.0.key"], ["past_length"], start=1, end=2),
+        helper.make_node("Shape", ["present.0.key"], ["length"], start=1, end=2),
+        helper.make_node("Concat", ["past_length", "zero"], ["starts"], axis=0),
+        helper.make_node("Concat", ["length", "length"], ["ends"], axis=0),
+        helper.make_node("Slice", ["square", "starts", "ends", "axes"], ["mask"]),
+        helper.make_node("Add", ["scores", "mask"], ["masked"]),
+        helper.make_node("Softmax", ["masked"], ["weighed"], axis=2),
+        helper.make_node("MatMul", ["weighed", "present.0.key"], ["attended"]),
+        helper.make_node("MatMul", ["attended", "head"], ["logits"]),
+    ]
+
+    def info(name, kind, *shape):
+        return helper.make_tensor_value_info(name, kind, list(shape))
+
+    whole, real = TensorProto.INT64, TensorProto.FLOAT
+    graph = helper.make_graph(
+        nodes, "cut",
+        [info("input_ids", whole, "batch", "count"), info("position_ids", whole, "batch", "count"),
+         info("past_key_values.0.key", real, "batch", "past", FEATURES)],
+        [info("logits", real, "batch", "count", VOCABULARY), info("present.0.key", real, "batch", "total", FEATURES)],
+        [numpy_helper.from_array(value, name) for name, value in weights.items()])  # fmt: skip
+    onnx.save(helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)]), path)
+    return path
+
+
+class UpToTheLastPosition(unittest.TestCase):
+    """MAX is the model's number of positions."""
+
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory(prefix="tenon-decoder-")
+        cls.addClassCleanup(folder.cleanup)
+        cls.model = build_cut(Path(folder.name) / "cut.onnx")
+        source = Path(folder.name) / "cut.cpp"
+        compile_model(cls.model, source, f"--decoder={CAPACITY},prefill={CAPACITY},logits=all")
+        cls.built = build_library(source, "-O1")
+
+    def setUp(self):
+        self.program = Program(self.built, "cut")
+        self.addCleanup(self.program.close)
+
+    def expected(self, tokens):
+        """Of all tokens at once."""
+        session = plain_session(onnx.load(self.model))
+        fed = {"input_ids": np.array([tokens]), "position_ids": np.arange(len(tokens))[None],
+               "past_key_values.0.key": np.zeros([1, 0, FEATURES], np.float32)}  # fmt: skip
+        return session.run(["logits"], fed)[0][0]
+
+    def test_pieces(self):
+        """Runs of every graph until nothing more fits; what does not is refused, and nothing changes."""
+        tokens = [(7 * i) % VOCABULARY for i in range(CAPACITY)]
+        expected = self.expected(tokens)
+        for sizes in ((CAPACITY,), (1, 7, 8, 16, 8), (16, 22, 1, 1)):
+            self.assertEqual(sum(sizes), CAPACITY)
+            self.assertEqual(self.program.set_length(0), OK)
+            at = 0
+            for size in sizes:
+                code, found = self.program.tokens(tokens[at : at + size], size)
+                self.assertEqual(code, OK)
+                np.testing.assert_allclose(found, expected[at : at + size], rtol=2e-4, atol=2e-4)
+                at += size
+            self.assertEqual(self.program.tokens([1], 0)[0], FULL)
+            self.assertEqual(self.program.length(), CAPACITY)
+
+    def test_runs_of_the_interface(self):
+        """The length and the tokens of a run are both within their bounds, and too many together."""
+        ids, logits = np.zeros([1, 4], np.int64), np.zeros([4, VOCABULARY], np.float32)
+        self.program.bind([ids], [logits])
+        count, past = 0, 1
+        run = self.program.function("run")
+        arguments = self.program.context, self.program.inputs, self.program.outputs
+        self.assertEqual(self.program.tokens([1] * (CAPACITY - 3), 0)[0], OK)
+        self.program.set_dim(count, 4)
+        self.assertEqual(run(*arguments), FULL)
+        self.assertEqual(self.program.length(), CAPACITY - 3)
+        self.program.set_dim(count, 3)
+        self.assertEqual(run(*arguments), OK)
+        self.assertEqual(self.program.length(), CAPACITY)
+        self.program.set_dim(past, CAPACITY - 4)
+        self.program.set_dim(count, 4)
+        self.assertEqual(run(*arguments), OK)
+        np.testing.assert_allclose(logits[-1], self.expected([1] * (CAPACITY - 4) + [0] * 4)[-1], rtol=2e-4, atol=2e-4)
 
 
 class Header(DecoderTest):
@@ -565,12 +677,17 @@ class HalfOnCuda(DecoderTest):
         np.testing.assert_allclose(found[0].astype(np.float32), expected[-1], atol=0.02 * np.abs(expected).max())
 
     def test_captured(self):
-        """Runs that the caller captures once and replays (captured_steps.cpp)."""
-        model = build(self.folder / "half.onnx", TensorProto.FLOAT16)
-        source, driver = self.folder / "llm.cu", ROOT / "tests/models/captured_steps.cpp"
-        OnCuda.compiled(model, source, f"--decoder={CAPACITY},logits=all")
-        done = subprocess.run([OnCuda.build(source, self.folder / "captured", driver)], stdout=subprocess.PIPE, text=True)
-        self.assertEqual((done.returncode, done.stdout), (0, "ok\n"))
+        """Runs that the caller captures once and replays (captured_steps.cpp): attention in one kernel, and in
+        several, whose blocks follow from the length."""
+        driver = ROOT / "tests/models/captured_steps.cpp"
+        for element in (TensorProto.FLOAT16, TensorProto.FLOAT):
+            with self.subTest(element=element):
+                source = self.folder / f"captured{element}" / "llm.cu"
+                source.parent.mkdir()
+                OnCuda.compiled(build(source.with_suffix(".onnx"), element), source, f"--decoder={CAPACITY},logits=all")
+                built = OnCuda.build(source, source.with_name("captured"), driver)
+                done = subprocess.run([built], stdout=subprocess.PIPE, text=True)
+                self.assertEqual((done.returncode, done.stdout), (0, "ok\n"))
 
     def test_greedy(self):
         """What is generated are the tokens that the same program gives the largest logits."""

@@ -74,7 +74,7 @@ def interpreted(file, ports, inputs, folder):
     for k, (port, array) in enumerate(zip(ports.inputs, inputs)):
         np.save(folder / f"{k}.npy", array.reshape(shapes[port.name]))
         words += ["--input", f"{port.name}={folder / f'{k}.npy'}"]
-    answer = tenon("run", file, "--target=interpreter", "--disable=integer-arithmetic",
+    answer = tenon("run", file, "--target=interpreter",
                    f"--save={folder / 'out'}", *words)  # fmt: skip
     if answer.status != 0:
         raise AssertionError(answer.errors)

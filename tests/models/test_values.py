@@ -87,9 +87,8 @@ class Values(ContribCase):
                                expected={"y": y}, mode=mode)  # fmt: skip
 
     def test_resize_half_pixels_of_tensorflow(self):
-        self.opset = 11
         x, weights = self.normal(1, 2, 3, 5), {"roi": np.zeros(0, FLOAT)}
-        for rule, index in (("floor", np.floor), ("ceil", np.ceil)):
+        for self.opset, rule, index in ((11, "floor", np.floor), (11, "ceil", np.ceil), (15, "floor", np.floor)):
             for scale in (2.0, 1.5, 0.5):
                 rows, columns = (np.clip(index((np.arange(int(n * scale)) + 0.5) / FLOAT(scale)), 0, n - 1)
                                  .astype(int) for n in x.shape[2:])  # fmt: skip

@@ -44,19 +44,25 @@ class Page(html.parser.HTMLParser):
     def __init__(self, document):
         super().__init__()
         self.elements, self.texts, self.open = collections.defaultdict(list), collections.defaultdict(list), []
+        self.joins = False
         self.feed(document)
 
     def handle_starttag(self, tag, attributes):
         self.elements[tag].append(dict(attributes))
-        self.open.append(tag)
+        self.joins = tag == "wbr"  # where a name may break: it stays one text
+        if not self.joins:
+            self.open.append(tag)
 
     def handle_endtag(self, tag):
         while self.open and self.open.pop() != tag:
             pass
 
     def handle_data(self, text):
-        if self.open and text.strip():
+        if self.joins:
+            self.texts[self.open[-1]][-1] += text.rstrip()
+        elif self.open and text.strip():
             self.texts[self.open[-1]].append(text.strip())
+        self.joins = False
 
     def classes(self, tag):
         return [e.get("class") or "" for e in self.elements[tag]]
@@ -144,6 +150,14 @@ def run(checks):
     checks.that(sum("chosen" in c for c in page.classes("tr")) == 1, "digits: the chosen row")
     checks.that(any("estimated" in text for text in page.texts["span"]), "digits: estimates are not called so")
     checks.that("1x1x8x8xf32" in page.texts["text"], "digits: shapes between boxes")
+    summary = tenon("compile", DIGITS, target, "-o", checks.folder / "digits.cpp").output
+    weights = re.search("^weights  ([^,]*),", summary, re.M)[1]
+    checks.that(weights in page.texts["b"], f"digits: weights are not {weights}, as the command says")
+
+    checks.that(not any("Extents are open" in text for text in page.texts["p"]), "digits: fixed extents are called open")
+
+    page = checks.opened("open", DIGITS, target, "--shape=image=N,1,8,8", "--range=N=1..4")
+    checks.that(any("open: N in 1..4" in text for text in page.texts["p"]), "open: the bounds of N")
 
     profile = checks.folder / "profile.json"
     profile.write_text(tenon("bench", DIGITS, "--target=cpu:native", "--profile", "--json", "--seconds=0.1").output)
@@ -159,6 +173,18 @@ def run(checks):
     checks.that(any("<b>in&</b>" in text for text in page.texts["text"]), "hostile: the input's name")
     shortened = [text for text in page.texts["span"] if "…" in text and text.endswith("Relu_17")]
     checks.that(shortened, "hostile: the long name is not shortened in its middle")
+
+    decoder, config = checks.folder / "decoder.onnx", checks.folder / "config.json"
+    config.write_text(json.dumps({"num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 1, "hidden_size": 32,
+                                  "intermediate_size": 64, "vocab_size": 64, "max_position_embeddings": 128}))  # fmt: skip
+    subprocess.run([sys.executable, ROOT / "examples/llm/random_decoder.py", decoder, config], check=True, capture_output=True)
+    page = checks.opened("decoder", decoder, target, "--decoder=64")
+    found = document(decoder, target, "--decoder=64")
+    steps = [e["data-step"] for e in page.elements["g"] if e.get("data-step")]
+    first = [str(l["step"]) for l in found["layers"] if "entry" not in l]
+    checks.that(sorted(steps) == sorted(first), f"decoder: {len(steps)} boxes for {len(first)} steps of the first graph")
+    graphs = [f"{v['name']}, runs of {v['runs']}" for v in found["variants"]]
+    checks.that(len(graphs) > 1 and page.texts["option"] == graphs, f"decoder: graphs {page.texts['option']}")
 
     two = "--target=cuda:sm_80+sm_90a"
     page = checks.opened("cuda", DIGITS, two, "--precision=fp16")

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import pickle
 import subprocess
 import sys
 import tempfile
@@ -128,8 +129,10 @@ class Decoder(unittest.TestCase):
                 call()
             self.assertEqual(context.length, len(self.prompt))
         context.set_length(5)
-        with self.assertRaisesRegex(tenon.RunError, "append a token first"):
+        with self.assertRaisesRegex(tenon.RunError, "append a token first") as refused:
             context.generate(max_tokens=1)
+        self.assertIsInstance(refused.exception, tenon.TenonError)
+        self.assertEqual(str(pickle.loads(pickle.dumps(refused.exception))), str(refused.exception))
 
     def test_models_that_take_no_tokens_say_so(self):
         module = tenon.compile(SOURCE / "examples/digits/digits.onnx")

@@ -1,12 +1,17 @@
 """Compiling, calling, errors, run-time dimensions, states, the cache, reports."""
 
+import copy
 import ctypes
+import errno
 import os
 import pathlib
+import pickle
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
 import warnings
 from unittest import mock
@@ -17,7 +22,8 @@ import onnx
 import tenon
 from onnx import TensorProto, helper, numpy_helper
 from tenon import cache, compiler, sources, types
-from tenon.report import Report
+from tenon.command import binary as command_binary
+from tenon.report import Report, format_bytes
 
 SOURCE = pathlib.Path(os.environ["TENON_SOURCE_DIR"])
 DIGITS = SOURCE / "examples/digits/digits.onnx"
@@ -34,6 +40,16 @@ def model(nodes, inputs, outputs, initializers=()):
 def pointwise(kind=TensorProto.FLOAT, shape=("N", 4)):
     return model([helper.make_node("Add", ["x", "y"], ["sum"]), helper.make_node("Neg", ["sum"], ["minus"])],
                  {"x": (kind, shape), "y": (kind, shape)}, {"sum": (kind, shape), "minus": (kind, shape)})  # fmt: skip
+
+
+def finished(child):
+    """The status of a process, which has 20 seconds."""
+    for _ in range(200):
+        if (ended := os.waitpid(child, os.WNOHANG))[0]:
+            return os.waitstatus_to_exitcode(ended[1])
+        time.sleep(0.1)
+    os.kill(child, signal.SIGKILL)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def tensor(name):
@@ -77,6 +93,7 @@ class Digits(unittest.TestCase):
             ((self.image[0],), r"input 'image': expected the shape \[1, 1, 8, 8\], found \[1, 8, 8\]"),
             ((np.zeros((1, 1, 8, 9), "f4"),),
              r"expected 8, found 9; to leave it open compile with shapes=\{'image': \(1, 1, 8, 'N'\)\}, ranges=\{'N': \(1, 9\)\}"),
+            ((np.zeros((0, 1, 8, 8), "f4"),), r"ranges=\{'N': \(0, 1\)\}"),
             ((self.image, self.image), r"expected 1 input \(image\), found 2"),
             ((), "no value for input image: float32"),
             (({"picture": self.image},), "there is no input 'picture'; there are image"),
@@ -90,6 +107,29 @@ class Digits(unittest.TestCase):
         with self.assertRaisesRegex(tenon.InputError, "output 'probabilities'"):
             self.module(self.image, out=np.empty(10, "f4"))
 
+    def test_a_forked_process_runs_with_threads_of_its_own(self):
+        module = tenon.compile(DIGITS, threads=2)
+        mine, expected = module.context(), module(self.image)
+        mine(self.image)
+        child = os.fork()
+        if child == 0:
+            good = all(np.array_equal(run(self.image), expected) for run in (module, mine, module.context()))
+            os._exit(0 if good else 1)
+        self.assertEqual(finished(child), 0)
+        np.testing.assert_array_equal(mine(self.image), expected)
+
+    def test_what_goes_to_other_processes(self):
+        for thing in (self.module, self.module.context()):
+            for travel in (pickle.dumps, copy.deepcopy):
+                with self.assertRaisesRegex(TypeError, "cannot be pickled or copied"):
+                    travel(thing)
+        for error in (tenon.BuildError(["c++", "-c"], "m.cpp:1: error: no"), tenon.InputError("input 'x'")):
+            back = pickle.loads(pickle.dumps(error))
+            self.assertEqual((type(back), str(back), vars(back)), (type(error), str(error), vars(error)))
+        with self.assertRaises(tenon.CompileError) as refused:
+            tenon.compile(b"no model")
+        self.assertEqual(str(pickle.loads(pickle.dumps(refused.exception))), str(refused.exception))
+
     def test_report(self):
         report = self.module.report
         self.assertEqual(self.module.layers, report.layers)
@@ -100,6 +140,16 @@ class Digits(unittest.TestCase):
         self.assertEqual(report.inspect()["model"], "digits")
         self.assertIn("<html", report.html())
         self.assertIn("kernels", str(report))
+        with tempfile.TemporaryDirectory() as folder:
+            command = [command_binary(), "compile", DIGITS, "-o", pathlib.Path(folder) / "digits.cpp"]
+            summary = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        self.assertIn(f"weights  {format_bytes(report.weight_bytes)}, ", summary)
+        self.assertIn(f"{format_bytes(report.weight_bytes)} of weights", str(report))
+
+    def test_amounts_of_memory(self):
+        for count, text in [(0, "0 B"), (10239, "10239 B"), (10240, "10 KiB"), (10241, "10.0 KiB"), (1048575, "1.0 MiB"),
+                            (1 << 20, "1 MiB"), (3 << 19, "1.5 MiB"), (10 << 30, "10 GiB"), (1 << 43, "8192 GiB")]:  # fmt: skip
+            self.assertEqual(format_bytes(count), text)
 
     def test_report_of_chains(self):
         """What is decided by time has times, and the machine level that they are of."""
@@ -361,6 +411,25 @@ class Cache(unittest.TestCase):
                     self.assertEqual(tenon.compile(pointwise(), "cpu:generic", bind={"N": 2}).folder, first.folder)
                 with self.assertRaisesRegex(tenon.TenonError, "cannot save to"):
                     first.save(f"{folder}/cache")
+
+    def test_a_full_disk(self):
+        made = []
+
+        def make(folder):
+            made.append(folder)
+            if len(made) == 1:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            (folder / "here").touch()
+
+        with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ, {"TENON_CACHE": folder}):
+            with mock.patch.object(cache, "_is_full", return_value=False), self.assertRaises(OSError):
+                cache.entry("key", lambda place: True, make)
+            made.clear()
+            with mock.patch.object(cache, "_is_full", return_value=True), \
+                    self.assertWarnsRegex(UserWarning, "no space is left .*; name another folder in TENON_CACHE"):
+                place = cache.entry("key", lambda place: True, make)
+            self.assertTrue((place / "here").exists())
+            self.assertEqual(list(pathlib.Path(folder).iterdir()), [])
 
     def test_where_it_is(self):
         with mock.patch.dict(os.environ, {"XDG_CACHE_HOME": "/somewhere"}):

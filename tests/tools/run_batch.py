@@ -61,9 +61,11 @@ def text_mismatch(elements, expected):
     return None
 
 
-def mismatch(found, expected, tolerance):
-    """What is wrong with an output's values, or None."""
+def mismatch(found, expected, dtype, tolerance):
+    """What is wrong with an output's values, or None; bfloat16 as in onnx_verdict.py."""
     rtol, atol = tolerance
+    if dtype == "bf16":
+        rtol = max(rtol, 2**-6)
     close = np.isclose(found, expected, rtol=rtol, atol=atol, equal_nan=True)
     if close.all():
         return None
@@ -122,7 +124,7 @@ def run_test(library, case, tensors):
             continue
         found = values(data[: port.bytes], row, count).reshape(shape)
         wanted = values(read(row), row, count).reshape(shape)
-        if reason := mismatch(found, wanted, case["tensors"]["tolerance"]):
+        if reason := mismatch(found, wanted, row["type"], case["tensors"]["tolerance"]):
             return reason
     return None
 

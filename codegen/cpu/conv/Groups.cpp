@@ -1,5 +1,6 @@
 // Defines the tactic `conv_groups`: float convolutions in groups of few filters, side by side in
 // the lanes of a vector (runtime/cpu/conv_groups.h).
+#include "codegen/core/Bytes.h"
 #include "codegen/core/TargetFamily.h"
 #include "codegen/cpu/conv/Problem.h"
 #include "codegen/cpu/shared/Tile.h"
@@ -17,7 +18,7 @@ struct Groups {
   using Schedule = RowSchedule;
 
   static Result<Problem> match(const GroupQuery &in) {
-    auto p = windowProblem(in, /*int8=*/false, /*most=*/3);
+    auto p = windowProblem(in, Factors::Floats, /*most=*/3);
     if (!p)
       return p;
     if (p->conv.groups == 1)
@@ -42,8 +43,8 @@ struct Groups {
   }
   static Result<> legal(const Problem &p, const Schedule &s) {
     if (patchBytes(p, s) > kMostBytes)
-      return impossible<Groups>(s, "its patch takes " + std::to_string(patchBytes(p, s) >> 10) +
-                                       " KiB of stack, of " + std::to_string(kMostBytes >> 10));
+      return impossible<Groups>(s, "its patch takes " + formatBytes(patchBytes(p, s)) +
+                                       " of stack, of " + formatBytes(kMostBytes));
     return fitsRegisters(printSchedule(id, s), p.in.level, {s.mr, 1}, 1, kOperands);
   }
 

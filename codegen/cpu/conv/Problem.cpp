@@ -19,18 +19,15 @@ int64_t evenColumns(int64_t columns, int64_t most) {
   return int64_t(llvm::divideCeil(columns, llvm::divideCeil(columns, std::max<int64_t>(1, most))));
 }
 
-Result<WindowProblem> windowProblem(const GroupQuery &in, bool int8, int most) {
+Result<WindowProblem> windowProblem(const GroupQuery &in, Factors factors, int most) {
   if (auto anchor = matchAnchor(in, Op::Conv); !anchor)
     return std::move(anchor).refusal();
   const GroupForm &f = in.form;
-  if (!int8 && !isFloat(f.anchor->operand(0)->type().element()))
-    return Refusal{"integer operands", ""};
+  if (auto operands = multiplies(in, factors); !operands)
+    return std::move(operands).refusal();
   auto conv = convProblem(*f.anchor, most);
   if (!conv)
     return std::move(conv).refusal();
-  if (int8)
-    if (auto operands = matchInt8Operands(f); !operands)
-      return std::move(operands).refusal();
   WindowProblem p{in, *conv, 0, {}};
   const ScalarProgram &x = f.anchorInputs[0];
   auto tensor = prologueTensor(x, 1, p.sums());
@@ -96,6 +93,8 @@ void emitWindow(const WindowProblem &problem, const WindowCall &call, StepWriter
     cfg.number(key, value);
   if (!xProgram.isPlainRead() || hasZeroPoint(form) || call.pixelsOuter)
     cfg.flag("filters_outer", false); // what a prologue made is kept for all filters
+  if (call.rowRuns)
+    cfg.flag("row_runs", true);
   // Dot products read taps and channels as one run of memory.
   if (call.dot &&
       !(x.strides.back().isConstant(p.channels) && (p.channels == 1 || x.strides[1].isConstant(1))))

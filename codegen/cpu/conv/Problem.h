@@ -35,9 +35,8 @@ struct WindowProblem {
 /// As few of `columns` as still need no further tile, of `most` at most.
 int64_t evenColumns(int64_t columns, int64_t most);
 
-/// A convolution over up to `most` spatial dimensions with constant weights, of floats or of 8-bit
-/// integers.
-Result<WindowProblem> windowProblem(const GroupQuery &in, bool int8, int most);
+/// A convolution over up to `most` spatial dimensions with constant weights.
+Result<WindowProblem> windowProblem(const GroupQuery &in, Factors factors, int most);
 
 /// Packs weights by `block` filters (0: one after the other), channels before the taps or behind.
 void packWeights(const WindowProblem &p, int64_t block, bool channelsFirst,
@@ -51,6 +50,7 @@ struct WindowCall {
   bool dot = false;
   bool pixelsOuter = false;
   bool oneLane = false;
+  bool rowRuns = false;
 };
 
 /// Writes the window, the views and the call.

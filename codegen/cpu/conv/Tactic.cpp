@@ -20,7 +20,9 @@ template <bool Int8> struct Blocked {
   using Problem = WindowProblem;
   using Schedule = TileSchedule;
 
-  static Result<Problem> match(const GroupQuery &in) { return windowProblem(in, Int8, /*most=*/3); }
+  static Result<Problem> match(const GroupQuery &in) {
+    return windowProblem(in, Int8 ? Factors::Bytes : Factors::Floats, /*most=*/3);
+  }
 
   static void candidates(const Problem &problem, std::vector<Schedule> &out) {
     const ConvProblem &p = problem.conv;
@@ -49,9 +51,10 @@ template <bool Int8> struct Blocked {
     // Vectors of bytes are widened twice, single ones in other registers: some four instructions
     // for one of floats (aarch64, counted).
     const double widening = Int8 && problem.width() > 1 ? 4 : 1;
-    return widening * tileCost(problem.in.level, s, lanesOf(problem, s), problem.columns(),
-                               p.filters, double(p.channels * p.taps()),
-                               double(p.batch.upper()) * problem.rows() * double(p.groups)) +
+    return widening * storageCost(problem.in) *
+               tileCost(problem.in.level, s, lanesOf(problem, s), problem.columns(), p.filters,
+                        double(p.channels * p.taps()),
+                        double(p.batch.upper()) * problem.rows() * double(p.groups)) +
            problem.moving();
   }
 
@@ -90,7 +93,7 @@ struct Dot {
 
   /// Few filters, so that lanes along them would stay empty.
   static Result<Problem> match(const GroupQuery &in) {
-    auto p = windowProblem(in, /*int8=*/false, /*most=*/2);
+    auto p = windowProblem(in, Factors::Floats, /*most=*/2);
     if (!p)
       return p;
     if (p->conv.groups != 1)
@@ -153,7 +156,7 @@ struct Depthwise {
   using Schedule = RowSchedule;
 
   static Result<Problem> match(const GroupQuery &in) {
-    auto p = windowProblem(in, /*int8=*/false, /*most=*/3);
+    auto p = windowProblem(in, Factors::Floats, /*most=*/3);
     if (!p)
       return p;
     if (!p->conv.isDepthwise())

@@ -1,5 +1,6 @@
 // Defines the tactic `conv_winograd_f4` of C++ targets: float convolutions of 3 x 3 taps at stride
 // 1 with fewer multiplications (runtime/cpu/conv_winograd_f4.h).
+#include "codegen/core/Bytes.h"
 #include "codegen/core/TargetFamily.h"
 #include "codegen/cpu/conv/Problem.h"
 #include "codegen/cpu/shared/Tile.h"
@@ -31,7 +32,7 @@ struct Winograd {
   using Schedule = WinogradSchedule;
 
   static Result<Problem> match(const GroupQuery &in) {
-    auto p = windowProblem(in, /*int8=*/false, /*most=*/3);
+    auto p = windowProblem(in, Factors::Floats, /*most=*/3);
     if (!p)
       return p;
     const ConvProblem &c = p->conv;
@@ -74,8 +75,8 @@ struct Winograd {
   }
   static Result<> legal(const Problem &p, const Schedule &s) {
     if (stackBytes(p, s) > kMostBytes)
-      return impossible<Winograd>(s, "its tiles take " + std::to_string(stackBytes(p, s) >> 10) +
-                                         " KiB of stack, of " + std::to_string(kMostBytes >> 10));
+      return impossible<Winograd>(s, "its tiles take " + formatBytes(stackBytes(p, s)) +
+                                         " of stack, of " + formatBytes(kMostBytes));
     if (s.nr % p.width() != 0)
       return impossible<Winograd>(s, "nr is no multiple of the " + std::to_string(p.width()) +
                                          " elements of a vector");

@@ -6,6 +6,7 @@
 #include "codegen/cpu/shared/ByteContraction.h"
 #include "codegen/cpu/shared/Operands.h"
 #include "codegen/cpu/shared/Tile.h"
+#include "codegen/cpu/shared/Window.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
@@ -19,19 +20,8 @@ bool isNeon(const TargetLevel &level) { return level.name.startswith("armv8"); }
 /// Whether the level multiplies vectors of 16-bit integers.
 bool hasPairs(const TargetLevel &level) { return level.name.startswith("x86-64") || isNeon(level); }
 
-/// Words of four bytes of one patch, whose runs are rows of taps or the channels of taps.
-int64_t wordsOf(const ConvProblem &p, bool rowRuns) {
-  return p.kernelH * (rowRuns ? p.channels * int64_t(llvm::divideCeil(p.kernelW, 4))
-                              : p.kernelW * int64_t(llvm::divideCeil(p.channels, 4)));
-}
-/// Runs are what lies side by side: channels, unless there is one or they are planes.
-bool rowRuns(const ByteProblem &p) {
-  if (p.conv().channels == 1)
-    return true;
-  return !p.x.strides[1].isConstant(1) && p.x.strides[3].isConstant(1) &&
-         wordsOf(p.conv(), true) <= wordsOf(p.conv(), false);
-}
-int64_t wordsOf(const ByteProblem &p) { return wordsOf(p.conv(), rowRuns(p)); }
+/// How the words of a patch go through the window.
+WordRuns runsOf(const ByteProblem &p) { return wordRuns(p.conv(), p.x, 4); }
 
 /// Patches of one tile are on the stack, of two words for each of theirs.
 constexpr int64_t kMostWords = 4096;
@@ -43,49 +33,219 @@ Result<ByteProblem> bytesProblem(const GroupQuery &in) {
   return byteProblem(in);
 }
 
-/// Sums of each filter's weights, for whole blocks of `block`.
-std::string weightSums(const ByteProblem &p, int64_t block) {
+/// One number of each filter, for whole blocks of `block`.
+std::string numbersOf(std::vector<int64_t> numbers, int64_t block) {
+  numbers.resize(llvm::alignTo(numbers.size(), uint64_t(block)), 0);
+  std::string text;
+  for (int64_t n : numbers)
+    text += (text.empty() ? "" : ", ") + std::to_string(n);
+  return text;
+}
+
+/// Sums of each filter's weights.
+std::vector<int64_t> weightSums(const ByteProblem &p) {
   const ByteContraction &q = p.q;
   const Tensor &w = p.weights();
   const int64_t filters = q.conv.groups * q.conv.filters, depth = w.size() / filters;
   const bool filtersLast = q.matrix && !q.transB;
-  std::vector<int64_t> sums(llvm::alignTo(uint64_t(filters), uint64_t(block)), 0);
+  std::vector<int64_t> sums(size_t(filters), 0);
   for (int64_t i = 0; i < w.size(); ++i)
     sums[size_t(filtersLast ? i % filters : i / depth)] += w.intAt(i);
-  std::string text;
-  for (int64_t s : sums)
-    text += (text.empty() ? "" : ", ") + std::to_string(s);
-  return text;
+  return sums;
+}
+
+/// Writes the zero points of the weights, and returns them as an argument; empty without any.
+std::string weightZeros(const ByteProblem &p, StepWriter &out) {
+  if (!p.weightZeros)
+    return "";
+  const Tensor &zeros = *p.weightZeros;
+  if (zeros.size() == 1 || zeros.isSplat())
+    return ", cpu::one_weight_zero{" + std::to_string(zeros.intAt(0)) + "}";
+  std::vector<int64_t> numbers;
+  for (int64_t i = 0; i < zeros.size(); ++i)
+    numbers.push_back(zeros.intAt(i));
+  // On aarch64 depthwise convolutions take eight channels at a time.
+  out.code().line("static constexpr int32_t zeros[] = {" +
+                  numbersOf(std::move(numbers), std::max(8u, p.in.level.simdWidth)) + "};");
+  return ", cpu::weight_zeros{zeros}";
+}
+
+/// The zero point of x as an argument.
+std::string zeroOf(const ByteProblem &p, StepWriter &out) {
+  if (p.zero)
+    return std::to_string(*p.zero);
+  const ScalarProgram &zero = p.in.form.anchorInputs[2];
+  return "*(" +
+         out.pointer(zero.inputs[0].source,
+                     stridesOf(zero.inputs[0], unsigned(zero.space.size())).offset) +
+         ")";
+}
+
+/// visit(filter, word of its line, byte of the word, weight) for all weights.
+template <class Visit> void forEachWeight(const ByteProblem &p, const Visit &visit) {
+  const ConvProblem &c = p.conv();
+  const Tensor &w = p.weights();
+  const int64_t filters = c.filters, depth = w.size() / filters, taps = c.kernelH * c.kernelW;
+  const bool filtersLast = p.q.matrix && !p.q.transB, rows = runsOf(p).alongRow;
+  const int64_t perRun = int64_t(llvm::divideCeil(rows ? c.kernelW : c.channels, 4));
+  for (int64_t k = 0; k < filters; ++k)
+    for (int64_t i = 0; i < depth; ++i) {
+      const int64_t channel = i / taps, tap = i % taps;
+      const int64_t run = rows ? channel * c.kernelH + tap / c.kernelW : tap,
+                    at = rows ? tap % c.kernelW : channel;
+      visit(k, run * perRun + at / 4, at % 4,
+            w.intAt(filtersLast ? i * filters + k : k * depth + i));
+    }
 }
 
 /// Whether products of two words of a line stay in 16 bits when they are added: those of -128 with
 /// -128 are the only ones that do not.
 bool fitsPairs(const ByteProblem &p) {
-  const ConvProblem &c = p.conv();
-  const Tensor &w = p.weights();
-  const int64_t filters = c.filters, depth = w.size() / filters, taps = c.kernelH * c.kernelW;
-  const bool filtersLast = p.q.matrix && !p.q.transB, rows = rowRuns(p);
-  const int64_t perRun = int64_t(llvm::divideCeil(rows ? c.kernelW : c.channels, 4));
-  llvm::SmallVector<int64_t, 8> least; // places of a filter's weights of -128, by pair and byte
-  for (int64_t k = 0; k < filters; ++k) {
-    least.clear();
-    for (int64_t i = 0; i < depth; ++i) {
-      if (w.intAt(filtersLast ? i * filters + k : k * depth + i) != -128)
-        continue;
-      const int64_t channel = i / taps, tap = i % taps;
-      const int64_t run = rows ? channel * c.kernelH + tap / c.kernelW : tap,
-                    at = rows ? tap % c.kernelW : channel, word = run * perRun + at / 4;
-      least.push_back(word / 2 * 4 + at % 4);
-    }
-    llvm::sort(least);
-    if (std::adjacent_find(least.begin(), least.end()) != least.end())
-      return false;
+  llvm::SmallVector<int64_t, 8> least; // places of weights of -128: filter, pair and byte
+  const int64_t places = int64_t(llvm::divideCeil(runsOf(p).words, 2)) * 4;
+  forEachWeight(p, [&](int64_t filter, int64_t word, int64_t byte, int64_t weight) {
+    if (weight == -128)
+      least.push_back(filter * places + word / 2 * 4 + byte);
+  });
+  llvm::sort(least);
+  return std::adjacent_find(least.begin(), least.end()) == least.end();
+}
+
+/// Longer vectors are of machines most of which have VNNI.
+bool hasShorts(const TargetLevel &level) { return !isNeon(level) && level.simdWidth <= 8; }
+
+/// How machines without VNNI multiply the weights of a convolution by a tile (short_products and
+/// sign_products in runtime/common/byte_products.h).
+struct ShortSums {
+  int64_t words = 0;      // added in 16 bits; 0: none
+  bool fitsSigns = false; // no weight is -128
+  /// Groups of words that are added in 32 bits, of each block of filters.
+  llvm::SmallVector<llvm::SmallVector<int64_t, 4>, 4> wide;
+
+  bool anyWide() const {
+    return llvm::any_of(wide, [](const auto &groups) { return !groups.empty(); });
   }
-  return true;
+};
+
+/// Of each half of each word of a filter's line, what its weights of one sign come to at most.
+struct HalfWords {
+  int64_t words;
+  std::vector<int16_t> positive, negative; // [filters][words][2], magnitudes
+  bool hasLeast = false;
+
+  explicit HalfWords(const ByteProblem &p)
+      : words(runsOf(p).words), positive(size_t(p.conv().filters * words * 2)),
+        negative(positive.size()) {
+    forEachWeight(p, [&](int64_t filter, int64_t word, int64_t byte, int64_t weight) {
+      auto &of = weight < 0 ? negative : positive;
+      auto &sum = of[size_t((filter * words + word) * 2 + byte / 2)];
+      sum = int16_t(sum + std::abs(weight));
+      hasLeast |= weight == -128;
+    });
+  }
+  /// Whether 16 bits hold what `count` words from `first` on, times any bytes without sign, come
+  /// to.
+  bool fits(int64_t filter, int64_t first, int64_t count) const {
+    for (const auto *of : {&positive, &negative})
+      for (int64_t half : {0, 1}) {
+        int64_t sum = 0;
+        for (int64_t i = first; i < first + count; ++i)
+          sum += (*of)[size_t((filter * words + i) * 2 + half)];
+        if (sum > 128) // 255 times as much
+          return false;
+      }
+    return true;
+  }
+};
+
+/// The groups of so many words with which some filter of a block does not fit; None where a word
+/// that is left over does not.
+llvm::Optional<ShortSums> shortSums(const HalfWords &halves, int64_t filters, int64_t words,
+                                    int64_t block) {
+  ShortSums s;
+  s.words = words;
+  for (int64_t first = 0; first < filters; first += block) {
+    const int64_t stop = std::min(filters, first + block);
+    auto &wide = s.wide.emplace_back();
+    for (int64_t g = 0; g < halves.words; g += words) {
+      const int64_t count = std::min(words, halves.words - g);
+      bool fits = true;
+      for (int64_t k = first; fits && k < stop; ++k)
+        fits = halves.fits(k, g, count);
+      if (!fits && count < words)
+        return llvm::None;
+      if (!fits)
+        wide.push_back(g / words);
+    }
+  }
+  return s;
+}
+
+/// What costs fewest instructions of vectors. Products of 16-bit integers take four a word, and
+/// their operands have to be widened; bytes in 16 bits three, or five for two words; those with
+/// the sign of x four.
+ShortSums fewestInstructions(const ByteProblem &p, TileShape t) {
+  constexpr int64_t kMostGroups = 1 << 16; // their numbers have 16 bits
+  const HalfWords halves(p);
+  const double width = p.in.level.simdWidth, mr = double(t.mr), vectors = double(t.nr) / width;
+  ShortSums best;
+  best.fitsSigns = !halves.hasLeast;
+  double least = best.fitsSigns ? 4 : 4 + 3 / mr;
+  for (int64_t words : {2, 1}) {
+    auto s = shortSums(halves, p.conv().filters, words, t.nr);
+    if (!s || halves.words > kMostGroups)
+      continue;
+    double wide = 0;
+    for (const auto &groups : s->wide)
+      wide += double(groups.size());
+    wide = std::min(1.0, wide * double(words) / (double(halves.words) * double(s->wide.size())));
+    const double cost = (1 - wide) * (2 + 1 / double(words)) + wide * (5 + 3 / mr + 3 / vectors);
+    if (cost < least) {
+      least = cost;
+      s->fitsSigns = best.fitsSigns;
+      best = std::move(*s);
+    }
+  }
+  return best;
+}
+
+/// Of a depthwise convolution: four rows of a column of the kernel are a word.
+ShortSums depthwiseSums(const ByteProblem &p) {
+  const Tensor &w = p.weights();
+  const int64_t rows = p.conv().kernelH, columns = p.conv().kernelW, taps = rows * columns;
+  const auto magnitude = [&](int64_t i, bool negative) {
+    return std::max<int64_t>(0, negative ? -w.intAt(i) : w.intAt(i));
+  };
+  ShortSums s{1, true, {}};
+  for (int64_t i = 0; i < w.size(); ++i) {
+    s.fitsSigns &= w.intAt(i) != -128;
+    const int64_t row = i % taps / columns;
+    const bool pair = row % 2 == 0 && row + 1 < rows;
+    for (bool negative : {false, true})
+      if (magnitude(i, negative) + (pair ? magnitude(i + columns, negative) : 0) > 128)
+        s.words = 0;
+  }
+  return s;
+}
+
+/// Writes the groups that do not fit, and returns them as an argument; empty without any.
+std::string wideGroups(const ShortSums &s, StepWriter &out) {
+  if (!s.anyWide())
+    return "";
+  std::string groups, starts = "0";
+  size_t count = 0;
+  for (const auto &block : s.wide) {
+    for (int64_t g : block)
+      groups += (groups.empty() ? "" : ", ") + std::to_string(g);
+    starts += ", " + std::to_string(count += block.size());
+  }
+  out.code().line("static constexpr uint16_t wide[] = {" + groups + "};");
+  out.code().line("static constexpr uint32_t wide_starts[] = {" + starts + "};");
+  return ", cpu::wide_groups{wide, wide_starts}";
 }
 
 void emitCall(const ByteProblem &p, llvm::StringRef kernel, const KeyValues &schedule,
-              bool depthwise, StepWriter &out) {
+              bool depthwise, const ShortSums &shorts, StepWriter &out) {
   const GroupForm &form = p.in.form;
   out.include("cpu/" + kernel.str() + ".h");
   StepWriter::Config cfg(out, "config",
@@ -94,17 +254,25 @@ void emitCall(const ByteProblem &p, llvm::StringRef kernel, const KeyValues &sch
   for (auto &[key, value] : schedule)
     cfg.number(key, value);
   if (!depthwise)
-    cfg.flag("row_runs", rowRuns(p));
+    cfg.flag("row_runs", runsOf(p).alongRow);
   if (!depthwise && isNeon(p.in.level) && fitsPairs(p))
     cfg.flag("fits_pairs", true);
+  if (shorts.words > 0)
+    cfg.number("short_words", shorts.words);
+  else if (shorts.fitsSigns)
+    cfg.flag("fits_signs", true);
   const std::string config = cfg.finish();
 
   const std::string body = out.body(form.body, {Element::I32});
   writeOperands(out, p);
   SourceWriter &c = out.code();
-  c.line("static constexpr int32_t sums[] = {" + weightSums(p, p.in.level.simdWidth) + "};");
-  c.line("cpu::" + kernel.str() + "(" + config + ", x, w, sums, " + std::to_string(p.zero) +
-         ", outs, ins, " + body + ", *f.workers);");
+  c.line("static constexpr int32_t sums[] = {" + numbersOf(weightSums(p), p.in.level.simdWidth) +
+         "};");
+  std::string zeros = weightZeros(p, out);
+  if (const std::string wide = wideGroups(shorts, out); !wide.empty())
+    zeros = (zeros.empty() ? ", cpu::no_weight_zeros{}" : zeros) + wide;
+  c.line("cpu::" + kernel.str() + "(" + config + ", x, w, sums, " + zeroOf(p, out) +
+         ", outs, ins, " + body + ", *f.workers" + zeros + ");");
 }
 
 struct ConvBytes {
@@ -120,7 +288,7 @@ struct ConvBytes {
       return p;
     if (auto one = hasOneGroup(*p); !one)
       return std::move(one).refusal();
-    if (wordsOf(*p) > kMostWords)
+    if (runsOf(*p).words > kMostWords)
       return Refusal{"patches too large for the stack", ""};
     return p;
   }
@@ -145,7 +313,7 @@ struct ConvBytes {
     const double batches = double(p.conv().batch.upper());
     return (isNeon(level) ? batches * neonInstructions(p, s) / (level.peakGflops * 1e3 / 8)
                           : tileCost(level, s, level.simdWidth, pixelsOf(p), p.conv().filters,
-                                     double(wordsOf(p)) * 2, batches)) +
+                                     double(runsOf(p).words) * 2, batches)) +
            double(workOf(*p.in.form.group).bytes) / (level.bandwidthGBs * 1e3) * 0.2;
   }
 
@@ -153,8 +321,6 @@ struct ConvBytes {
     const ByteContraction &q = p.q;
     const Value *source = p.weightsOperand();
     const Type w = source->type();
-    const int64_t lanes = p.in.level.simdWidth;
-    llvm::SmallVector<LayoutAxis, 8> axes;
     // Of each filter a line whose last dimension, the run, goes by fours.
     llvm::SmallVector<int, 6> line;
     if (q.matrix) {
@@ -163,23 +329,18 @@ struct ConvBytes {
       for (unsigned d = 2; d < w.rank(); ++d)
         line.push_back(int(d));
       // A row of taps is of a 1-d image turned upright its only line.
-      const bool rows = rowRuns(p);
+      const bool rows = runsOf(p).alongRow;
       line.insert(rows ? line.begin() : line.end(), 1);
       if (rows && q.upright)
         std::swap(line[line.size() - 1], line[line.size() - 2]);
     }
-    const int filter = q.matrix && !q.transB ? 1 : 0, run = line.pop_back_val();
-    axes.push_back({filter, lanes, false, Dim(), 0});
-    for (int d : line)
-      axes.push_back({d, 0, false, Dim(), 0});
-    axes.push_back({run, 4, false, Dim(), 0});
-    axes.push_back({filter, lanes, true, Dim(), 0});
-    axes.push_back({run, 4, true, Dim(), 0});
-    out.push_back({source->index(), Layout::get(w.context(), axes)});
+    const int filter = q.matrix && !q.transB ? 1 : 0;
+    out.push_back({source->index(), packedWords(w, {}, filter, line, p.in.level.simdWidth, 4)});
   }
 
   static void emit(const Problem &p, const Schedule &s, StepWriter &out) {
-    emitCall(p, id, printedOf(s), /*depthwise=*/false, out);
+    emitCall(p, id, printedOf(s), /*depthwise=*/false,
+             hasShorts(p.in.level) ? fewestInstructions(p, s) : ShortSums{}, out);
   }
 
 private:
@@ -212,7 +373,7 @@ private:
                                                   : 12 * mr * v + 5 * mr + 2 * v + 3;
     const double tiles = double(llvm::divideCeil(pixelsOf(p), s.mr)) *
                          double(llvm::divideCeil(p.conv().filters, s.nr));
-    return tiles * (fourWords * double(wordsOf(p)) / 4 + 60 + 20 * mr * v);
+    return tiles * (fourWords * double(runsOf(p).words) / 4 + 60 + 20 * mr * v);
   }
   static int64_t pixelsOf(const Problem &p) {
     return std::max<int64_t>(1, (p.conv().outHeight * p.conv().outWidth).upper());
@@ -239,7 +400,8 @@ struct DepthwiseBytes {
 
   static void candidates(const Problem &p, std::vector<Schedule> &out) {
     const int64_t registers = int64_t(p.in.level.simdRegisters) - operands(p),
-                  most = std::max<int64_t>(1, std::min<int64_t>(8, registers)),
+                  most = std::max<int64_t>(
+                      1, std::min<int64_t>(8, p.weightZeros ? registers / 2 : registers)),
                   width = std::max<int64_t>(1, p.conv().outWidth.upper());
     out.push_back({int64_t(llvm::divideCeil(width, llvm::divideCeil(width, most)))});
   }
@@ -249,7 +411,9 @@ struct DepthwiseBytes {
 
   static double microseconds(const Problem &p, const Schedule &) {
     const Work w = workOf(*p.in.form.group);
-    return std::max(w.flops / (p.in.level.peakGflops * 0.25e3),
+    // Sums of x take as many products again.
+    const double flops = p.weightZeros && !isNeon(p.in.level) ? 2 * w.flops : w.flops;
+    return std::max(flops / (p.in.level.peakGflops * 0.25e3),
                     double(w.bytes) / (p.in.level.bandwidthGBs * 1e3));
   }
 
@@ -276,7 +440,8 @@ struct DepthwiseBytes {
   }
 
   static void emit(const Problem &p, const Schedule &s, StepWriter &out) {
-    emitCall(p, id, printedOf(s), /*depthwise=*/true, out);
+    emitCall(p, id, printedOf(s), /*depthwise=*/true,
+             hasShorts(p.in.level) ? depthwiseSums(p) : ShortSums{}, out);
   }
 
 private:

@@ -23,7 +23,7 @@ int64_t inArena(int64_t bytes) { return bytes <= kStackBytes ? 0 : bytes; }
 Result<ByteProblem> pairsProblem(const GroupQuery &in) {
   if (in.level.family->facts.hosted)
     return Refusal{"not for a microcontroller", ""};
-  auto p = byteProblem(in);
+  auto p = plainByteProblem(in);
   if (!p)
     return p;
   return readsAlongLine(*p).andThen([&] { return std::move(p); });
@@ -53,8 +53,8 @@ void emitCall(const ByteProblem &p, llvm::StringRef kernel, const KeyValues &sch
     c.line("alignas(8) " + element + " " + room + "[" +
            std::to_string(depthwise ? bytes : bytes / 4) + "];");
   }
-  c.line("cpu::" + kernel.str() + "(" + config + ", x, w, " + std::to_string(p.zero) + ", " + room +
-         ", outs, ins, " + body + ");");
+  c.line("cpu::" + kernel.str() + "(" + config + ", x, w, " + std::to_string(*p.zero) + ", " +
+         room + ", outs, ins, " + body + ");");
 }
 
 //===----------------------------------------------------------------------===//

@@ -50,7 +50,7 @@ bool hasFunctions(const GroupForm &form) {
 Result<ByteProblem> quadsProblem(const GroupQuery &in) {
   if (!in.level.mve)
     return Refusal{"no vector instructions for integers", ""};
-  auto p = byteProblem(in);
+  auto p = plainByteProblem(in);
   if (!p)
     return p;
   const GroupForm &f = in.form;
@@ -102,7 +102,7 @@ void emitCall(const ByteProblem &p, llvm::StringRef kernel, const KeyValues &sch
   const std::string places = depthwise    ? ", sums"
                              : room.patch ? ", patch, sums"
                                           : ", nullptr, sums";
-  c.line("cpu::" + kernel.str() + "(" + config + ", x, w, " + std::to_string(p.zero) + places +
+  c.line("cpu::" + kernel.str() + "(" + config + ", x, w, " + std::to_string(*p.zero) + places +
          ", outs, ins, " + body + ");");
 }
 

@@ -23,7 +23,7 @@ struct SharedProblem : ByteProblem {
 Result<SharedProblem> sharedProblem(const GroupQuery &in) {
   if (in.level.family->facts.hosted)
     return Refusal{"not for a microcontroller", ""};
-  auto bytes = byteProblem(in);
+  auto bytes = plainByteProblem(in);
   if (!bytes)
     return std::move(bytes).refusal();
   if (auto line = readsAlongLine(*bytes); !line)
@@ -42,7 +42,7 @@ Result<SharedProblem> sharedProblem(const GroupQuery &in) {
   }
   for (int64_t n :
        {p.isDepthwise() ? p.groups : p.filters, p.channels, p.kernelH, p.kernelW, p.strideH,
-        p.strideW, p.dilationH, p.dilationW, p.padTop, p.padLeft, problem.zero}) {
+        p.strideW, p.dilationH, p.dilationW, p.padTop, p.padLeft, *problem.zero}) {
     large |= !llvm::isInt<16>(n);
     problem.extents.push_back(n);
   }

@@ -5,12 +5,13 @@
 
 namespace tenon::cpu {
 
-Strides packedStrides(const MatMulProblem &p, Type b, int64_t nr) {
+Strides packedStrides(const MatMulProblem &p, Type b, int64_t nr, int64_t kr) {
   Context &c = b.context();
   Strides own;
   own.offset = c.dim(0);
   own.strides.assign(b.rank(), c.dim(0));
-  int64_t size = llvm::divideCeil(p.space[p.n].constant(), nr) * nr * p.space[p.k].constant();
+  int64_t size = int64_t(llvm::alignTo(p.space[p.n].constant(), nr)) *
+                 int64_t(llvm::alignTo(p.space[p.k].constant(), kr));
   for (unsigned i = b.rank() - 2; i-- > 0;) {
     own.strides[i] = c.dim(size);
     size *= b.dim(i).constant();

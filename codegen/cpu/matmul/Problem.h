@@ -90,7 +90,7 @@ struct PackedNest {
 /// Refused when more than two leading dimensions remain.
 Result<PackedNest> packedNest(const GroupQuery &in, const MatMulProblem &p);
 /// Strides of b over the space from one index of each leading dimension to the next, once packed by
-/// `nr` columns.
-Strides packedStrides(const MatMulProblem &p, Type b, int64_t nr);
+/// `nr` columns and `kr` rows.
+Strides packedStrides(const MatMulProblem &p, Type b, int64_t nr, int64_t kr = 1);
 
 } // namespace tenon::cpu

@@ -1,7 +1,7 @@
 // Defines the tactics of matrix products: `matmul` (constant right operand, packed into blocks of
-// columns), `matmul_i8` (the same for 8-bit integers with exact 32-bit sums), `matmul_dynamic` (two
-// run-time operands, blocked on the stack) and `matmul_direct` (whatever else: integers, computed
-// operands).
+// columns), `matmul_i8` (the same for 8-bit integers with exact 32-bit sums), `matmul_bf16` (of
+// bf16 by pairs, runtime/cpu/matmul_bf16.h), `matmul_dynamic` (two run-time operands, blocked on
+// the stack) and `matmul_direct` (whatever else: integers, computed operands).
 #include "codegen/core/TacticOf.h"
 #include "codegen/core/TargetFamily.h"
 #include "codegen/core/Work.h"
@@ -9,6 +9,7 @@
 #include "codegen/cpu/shared/Operands.h"
 #include "codegen/cpu/shared/Prologue.h"
 #include "codegen/cpu/shared/Tile.h"
+#include "codegen/cpu/shared/Window.h"
 
 #include "llvm/Support/MathExtras.h"
 
@@ -62,36 +63,45 @@ Result<PackedProblem> packedProblem(const GroupQuery &in) {
   return PackedProblem{in, std::move(p), *std::move(nest), depth, *tensor};
 }
 
-Result<> matchOperands(const GroupForm &form, bool int8) {
-  if (int8)
-    return matchInt8Operands(form);
-  if (!isFloat(form.anchor->operand(0)->type().element()))
-    return Refusal{"integer operands", ""};
-  return Accepted{};
+struct PackedNames {
+  llvm::StringLiteral id, summary, kernel;
+};
+constexpr PackedNames packedNames(Factors factors) {
+  switch (factors) {
+  case Factors::Floats:
+    return {"matmul", "product with a packed constant, register-blocked", "matmul"};
+  case Factors::Bytes:
+    return {"matmul_i8", "product of 8-bit integers with a packed constant, exact 32-bit sums",
+            "matmul"};
+  case Factors::Bf16: break;
+  }
+  return {"matmul_bf16", "product of bf16 with a packed constant by pairs, sums in f32",
+          "matmul_bf16"};
 }
 
-template <bool Int8> struct Packed {
-  static constexpr llvm::StringLiteral
-      id = Int8 ? llvm::StringLiteral("matmul_i8") : llvm::StringLiteral("matmul"),
-      summary = Int8 ? llvm::StringLiteral("product of 8-bit integers with a packed constant, "
-                                           "exact 32-bit sums")
-                     : llvm::StringLiteral("product with a packed constant, register-blocked");
+template <Factors F> struct Packed {
+  static constexpr llvm::StringLiteral id = packedNames(F).id, summary = packedNames(F).summary;
   using Problem = PackedProblem;
   using Schedule = TileSchedule;
 
   static Result<Problem> match(const GroupQuery &in) {
-    return matchProduct(in).andThen([&] { return matchOperands(in.form, Int8); }).andThen([&] {
+    auto p = matchProduct(in).andThen([&] { return multiplies(in, F); }).andThen([&] {
       return packedProblem(in);
     });
+    if (p && mostRows(*p) == 0)
+      return Refusal{"rows too long for the stack", ""};
+    return p;
   }
 
   static void candidates(const Problem &p, std::vector<Schedule> &out) {
     const int64_t columns = p.product.space[p.product.n].upper();
     for (const TileShape &t :
          tileShapes(p.rows(), columns, widthOf(p.in), p.in.level.simdRegisters))
-      out.push_back({t});
+      out.push_back({{std::min(t.mr, mostRows(p)), t.nr}});
   }
   static Result<> legal(const Problem &p, const Schedule &s) {
+    if (s.mr > mostRows(p))
+      return impossible<Packed>(s, "so many rows have no room on the stack");
     return isWholeTile<Packed>(s, p.in.level, widthOf(p.in));
   }
 
@@ -102,8 +112,9 @@ template <bool Int8> struct Packed {
     for (unsigned d = 0; d <= p.m; ++d)
       outer *= double(p.space[d].upper());
     const int64_t rows = problem.rows();
-    return tileCost(level, s, widthOf(problem.in), rows, p.space[p.n].upper(),
-                    double(p.space[p.k].upper()), outer / double(rows)) +
+    return (F == Factors::Floats ? storageCost(problem.in) : 1) *
+               tileCost(level, s, widthOf(problem.in), rows, p.space[p.n].upper(),
+                        double(p.space[p.k].upper()), outer / double(rows)) +
            double(workOf(*problem.in.form.group).bytes) / (level.bandwidthGBs * 1e3) * 0.2;
   }
 
@@ -112,6 +123,13 @@ template <bool Int8> struct Packed {
     const Type b = source->type();
     const bool turned = p.product.transB;
     const int n = int(b.rank()) - (turned ? 2 : 1), k = int(b.rank()) - (turned ? 1 : 2);
+    if (F == Factors::Bf16) {
+      llvm::SmallVector<int, 4> batches;
+      for (unsigned d = 0; d + 2 < b.rank(); ++d)
+        batches.push_back(int(d));
+      out.push_back({source->index(), packedWords(b, batches, n, {k}, widthOf(p.in), 2)});
+      return;
+    }
     llvm::SmallVector<LayoutAxis, 6> axes;
     for (unsigned d = 0; d + 2 < b.rank(); ++d)
       axes.push_back({int(d), 0, false, Dim(), 0});
@@ -130,16 +148,19 @@ template <bool Int8> struct Packed {
     const ScalarProgram &a = form.anchorInputs[0];
     const Element e = sumsOf(problem.in);
 
-    out.include("cpu/matmul.h");
+    const llvm::StringRef kernel = packedNames(F).kernel;
+    out.include("cpu/" + kernel.str() + ".h");
     StepWriter::Config cfg(out, "config", "cpu::matmul_defaults");
     const auto extents = nest.extents(c);
     cfg.extent("batch0", extents[0]).extent("batch1", extents[1]).extent("m", extents[2]);
     cfg.extent("n", p.space[p.n]).extent("k", p.space[p.k]);
-    const Strides b = nest.leading(packedStrides(p, op.operand(1)->type(), s.nr));
+    const Strides b = nest.leading(
+        F == Factors::Bf16 ? packedStrides(p, op.operand(1)->type(), widthOf(problem.in), 2)
+                           : packedStrides(p, op.operand(1)->type(), s.nr));
     for (size_t i = 0; i < b.strides.size(); ++i)
       cfg.extent(i + 1 == b.strides.size() ? "b_stride1" : "b_stride0", b.strides[i]);
     cfg.number("mr", s.mr).number("nr", s.nr);
-    if (!a.isPlainRead() || hasZeroPoint(form))
+    if (F != Factors::Bf16 && (!a.isPlainRead() || hasZeroPoint(form)))
       cfg.flag("filters_outer", false);
     if (e == Element::F64)
       cfg.type("lanes", lanesType(widthOf(problem.in)));
@@ -158,8 +179,14 @@ template <bool Int8> struct Packed {
     w.line("const auto *b = " + out.pointer(form.anchorInputs[1].inputs[0].source, c.dim(0)) + ";");
     w.line("const auto outs = " + out.outputs(form, overResult) + ";");
     w.line("const auto ins = " + inputsIn(out, form.body, overResult, nest.placeOf(p)) + ";");
-    w.line("cpu::matmul(" + config + ", a, b, outs, ins, " + body + ", *f.workers" + prologue +
-           ");");
+    w.line("cpu::" + kernel.str() + "(" + config + ", a, b, outs, ins, " + body + ", *f.workers" +
+           prologue + ");");
+  }
+
+private:
+  static int64_t mostRows(const Problem &p) {
+    return F == Factors::Bf16 ? mostRowsOfPairs((p.product.space[p.product.k].constant() + 1) / 2)
+                              : INT64_MAX;
   }
 };
 
@@ -385,8 +412,9 @@ struct Direct {
 
 } // namespace
 
-const Tactic &kMatMul = kTacticOf<Packed<false>>;
-const Tactic &kMatMulInt8 = kTacticOf<Packed<true>>;
+const Tactic &kMatMul = kTacticOf<Packed<Factors::Floats>>;
+const Tactic &kMatMulInt8 = kTacticOf<Packed<Factors::Bytes>>;
+const Tactic &kMatMulBf16 = kTacticOf<Packed<Factors::Bf16>>;
 const Tactic &kMatMulDynamic = kTacticOf<Dynamic>;
 const Tactic &kMatMulDirect = kTacticOf<Direct>;
 

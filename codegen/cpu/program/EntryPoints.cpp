@@ -36,7 +36,7 @@ public:
     threads(heap);
     runs();
     if (info_.decoder)
-      writeDecoderFunctions(w_, info_, space_ + "::", space_ + "::tenon::",
+      writeDecoderFunctions(w_, info_, space_ + "::", space_ + "::",
                             rt_ + "decoder_machine{" + program_ + ", context}");
     conversions();
     oldNames(heap);
@@ -163,7 +163,7 @@ private:
         const std::string stem = info_.upper + "_" + port.identifier;
         const int64_t row = port.quantization->softmax;
         w_.function(conversionSignature(prefix_, port, input),
-                    space_ + "::tenon::cpu::" +
+                    rt_ +
                         (input ? "quantize_values"
                          : row ? "dequantize_softmax"
                                : "dequantize_values") +

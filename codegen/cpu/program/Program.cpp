@@ -14,18 +14,61 @@
 #include "ir/BornExtents.h"
 #include "ir/Entries.h"
 
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/raw_ostream.h"
+
 namespace tenon {
 namespace {
+
+/// Where the only graph's plan says where its constants stand: these, packed part by part whenever
+/// they are written, since all of them may be more than memory has.
+class PlannedWeights {
+public:
+  explicit PlannedWeights(const Plan &plan) : size_(size_t(plan.weightBytes)) {
+    for (const Value *v : plan.constants)
+      pieces_.push_back({size_t(plan[v].at), PackedConstant(*v->def())});
+  }
+
+  void write(llvm::raw_ostream &os) const {
+    size_t end = 0;
+    for (const auto &[at, constant] : pieces_) {
+      os.write_zeros(unsigned(at - end));
+      constant.forParts([](size_t, llvm::StringRef) {}, [&](llvm::StringRef part) { os << part; });
+      end = at + constant.size();
+    }
+    os.write_zeros(unsigned(size_ - end));
+  }
+
+  /// Of what write() writes.
+  uint64_t hash() const {
+    BytesHash hash;
+    for (size_t i = 0; i < pieces_.size(); ++i) {
+      const PackedConstant &constant = pieces_[i].second;
+      const size_t next = i + 1 < pieces_.size() ? pieces_[i + 1].first : size_;
+      size_t at = pieces_[i].first, end = at + constant.size();
+      constant.forParts([](size_t, llvm::StringRef) {},
+                        [&](llvm::StringRef part) {
+                          at += part.size();
+                          hash.addWords(part, at == end ? next - end : 0);
+                        });
+    }
+    return hash.end();
+  }
+
+private:
+  size_t size_;
+  std::vector<std::pair<size_t, PackedConstant>> pieces_; // by their places
+};
 
 class CppProgram {
 public:
   /// `weights`: null where the only graph's plan says where they stand.
   CppProgram(Module &module, std::vector<std::unique_ptr<ScheduledGraph>> scheduled,
-             const WeightImage *weights, const Target &target, const CompileOptions &options,
-             CompileSummary &summary, Diagnostics &diagnostics)
-      : module_(module), weights_(weights), target_(target), options_(options), summary_(summary),
-        diagnostics_(diagnostics), dims_(module), graphs_(textsOf(std::move(scheduled))),
-        info_(describeInterface(graph_, options)) {}
+             std::shared_ptr<const WeightImage> weights, const Target &target,
+             const CompileOptions &options, CompileSummary &summary, Diagnostics &diagnostics)
+      : module_(module), weights_(std::move(weights)), target_(target), options_(options),
+        summary_(summary), diagnostics_(diagnostics), dims_(module),
+        graphs_(textsOf(std::move(scheduled))), info_(describeInterface(graph_, options)) {}
 
   bool write(std::vector<CompiledFile> &files) {
     if (!hosted_ && dims_.symbols().size() > 16) {
@@ -45,8 +88,8 @@ public:
         (options_.weights == CompileOptions::Auto && summary_.weightBytes <= 1 << 20);
     const bool incbin = options_.weights == CompileOptions::Incbin;
     summary_.weightsMode = inlined ? "inline" : incbin ? "incbin" : "file";
-    std::string bytes = weights_ ? weights_->bytes() : weightBytes(plan_);
-    if (!inlined && !incbin && !bytes.empty())
+    const bool any = summary_.weightBytes > 0;
+    if (!inlined && !incbin && any)
       info_.weightsFile = options_.stem + ".weights";
 
     SourceWriter w;
@@ -68,8 +111,12 @@ public:
       w.line("#endif");
     }
     if (!hosted_) {
+      if (!embedded)
+        w.line("#include <stdint.h>");
       w.line("#define TENON_NO_HEAP");
       w.line("#define TENON_INDEX int32_t");
+      if (!sumMembers(module_, dims_).empty())
+        w.line("#define TENON_DIM_SUMS");
     }
     if (!pools_.empty())
       w.line("#define TENON_POOL_BOUNDS {" + poolBounds() + "}");
@@ -81,14 +128,14 @@ public:
     w.line("using tenon::cpu::frame;");
     w.line("namespace rt = tenon::cpu;");
     w.line("");
-    weights(w, bytes, inlined, incbin);
+    const uint64_t hash = weights(w, inlined, incbin);
     texts(w);
     table_.write(w);
     if (!pools_.empty())
       pools(w);
     for (const std::string &s : stepTexts_)
       w.raw(s).line("");
-    table(w, bytes, inlined || incbin || bytes.empty());
+    table(w, hash, inlined || incbin || !any);
     w.line("} // namespace " + space_);
     w.line("");
     writeCppEntryPoints(w, info_, dims_, pools_, space_, hosted_);
@@ -97,8 +144,8 @@ public:
     files.push_back({".cpp", w.take()});
     files.push_back({".h", writeHeader(module_, info_, target_, dims_, options_, summary_)});
     files.push_back({".hpp", writeCppHeader(module_, info_, options_, dims_, /*queue=*/false)});
-    if (!inlined && !bytes.empty())
-      files.push_back({".weights", std::move(bytes)});
+    if (!inlined && any)
+      files.push_back({".weights", "", weightWriter()});
     return !diagnostics_.hasErrors();
   }
 
@@ -283,10 +330,19 @@ private:
     w.line("");
   }
 
-  void weights(SourceWriter &w, const std::string &bytes, bool inlined, bool incbin) {
-    if (bytes.empty())
-      return;
+  /// Writes the weights' bytes, as often as it is asked to.
+  std::function<void(llvm::raw_ostream &)> weightWriter() const {
+    if (weights_)
+      return [image = weights_](llvm::raw_ostream &os) { image->write(os); };
+    return [planned = PlannedWeights(plan_)](llvm::raw_ostream &os) { planned.write(os); };
+  }
+
+  /// The hash of all weights.
+  uint64_t weights(SourceWriter &w, bool inlined, bool incbin) {
+    if (summary_.weightBytes == 0)
+      return hashBytes("");
     if (inlined) {
+      const std::string bytes = weights_ ? weights_->bytes() : weightBytes(plan_);
       w.comment("Weights, packed as the kernels read them.");
       if (!hosted_) {
         w.line("#ifndef TENON_WEIGHTS_SECTION");
@@ -295,7 +351,9 @@ private:
         w.line("TENON_WEIGHTS_SECTION");
       }
       w.raw(weightLiteral("weight_bytes", bytes)).line("");
-    } else if (incbin) {
+      return hashBytes(bytes);
+    }
+    if (incbin) {
       const std::string symbol = info_.prefix + "_weight_bytes";
       w.comment("Weights, included by the assembler; build with -I of the folder of " +
                 options_.stem + ".weights.");
@@ -304,6 +362,7 @@ private:
       w.line("extern \"C\" const unsigned char " + symbol + "[];");
       w.line("");
     }
+    return weights_ ? weights_->hash() : PlannedWeights(plan_).hash();
   }
 
   void texts(SourceWriter &w) {
@@ -360,7 +419,7 @@ private:
     w.line("");
   }
 
-  void table(SourceWriter &w, const std::string &bytes, bool resident) {
+  void table(SourceWriter &w, uint64_t hash, bool resident) {
     runs(w);
     const std::vector<Growth> growths = growthsOf(graph_);
     if (!growths.empty())
@@ -375,7 +434,10 @@ private:
     const size_t count = dims_.symbols().size();
     if (count)
       w.line("constexpr rt::dim_range dim_ranges[] = {" + ranges + "};");
-    const std::string pointer = bytes.empty() || !resident ? "nullptr"
+    const std::vector<std::string> sums = sumMembers(module_, dims_);
+    if (!sums.empty())
+      w.line("constexpr rt::dim_sum dim_sums[] = {{" + llvm::join(sums, "}, {") + "}};");
+    const std::string pointer = summary_.weightBytes == 0 || !resident ? "nullptr"
                                 : options_.weights == CompileOptions::Incbin
                                     ? info_.prefix + "_weight_bytes"
                                     : "weight_bytes";
@@ -385,15 +447,17 @@ private:
     const std::string outputs = checked ? neededPorts(w, "outputs", info_.outputs) : "";
     w.line("static const rt::program the_program = {run_all, " +
            std::to_string(summary_.arenaBytes) + ", " + std::to_string(plan_.stateBytes) + ", " +
-           std::to_string(bytes.size()) + ", " + std::to_string(hashBytes(bytes)) + "ull, " +
-           pointer + ", " + (count ? "dim_ranges, " : "nullptr, ") + std::to_string(count) +
+           std::to_string(summary_.weightBytes) + ", " + std::to_string(hash) + "ull, " + pointer +
+           ", " + (count ? "dim_ranges, " : "nullptr, ") + std::to_string(count) +
            (growths.empty() ? ", nullptr" : ", advance") +
            (inputs.empty()
                 ? ""
                 : ", " + inputs + ", " + outputs + ", " + std::to_string(summary_.textBytes) +
                       ", " + std::to_string(options_.threads) +
-                      (info_.decoder ? ", " + std::to_string(decoderBytes(*info_.decoder)) : "")) +
-           "};");
+                      (info_.decoder  ? ", " + std::to_string(decoderBytes(*info_.decoder))
+                       : sums.empty() ? ""
+                                      : ", 0")) +
+           (sums.empty() ? "" : ", dim_sums, " + std::to_string(sums.size())) + "};");
     w.line("");
     if (info_.decoder)
       writeDecoderForm(w, info_, dims_);
@@ -407,7 +471,7 @@ private:
   }
 
   Module &module_;
-  const WeightImage *const weights_;
+  const std::shared_ptr<const WeightImage> weights_;
   const Target &target_;
   const bool hosted_ = target_.family->facts.hosted;
   const CompileOptions &options_;
@@ -444,10 +508,10 @@ bool emitCpp(Module &module, const Target &target, const CompileOptions &options
            CppProgram(module, std::move(scheduled), nullptr, target, options, summary, diagnostics)
                .write(files);
   }
-  WeightImage weights;
-  auto scheduled = openAllScheduled(module, target.levels, weights, diagnostics);
+  const auto weights = std::make_shared<WeightImage>();
+  auto scheduled = openAllScheduled(module, target.levels, *weights, diagnostics);
   return !scheduled.empty() &&
-         CppProgram(module, std::move(scheduled), &weights, target, options, summary, diagnostics)
+         CppProgram(module, std::move(scheduled), weights, target, options, summary, diagnostics)
              .write(files);
 }
 

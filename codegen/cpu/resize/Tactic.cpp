@@ -3,6 +3,7 @@
 // weights, stands in tables: computed here, or filled at run time where extents are open.
 #include "codegen/core/LoopNest.h"
 #include "codegen/core/TacticOf.h"
+#include "codegen/core/TargetFamily.h"
 #include "codegen/cpu/shared/Operands.h"
 #include "codegen/forms/ResizeForm.h"
 
@@ -102,13 +103,65 @@ std::string axisText(const Operation &op, unsigned d, StepWriter &out) {
   return "cpu::resize_table<" + tableType(op, taps) + ">{" + name + ", " + name + "_weights}";
 }
 
+/// The dimension along which lanes run where the channels are not neighbours: the last one
+/// resampled, if its elements are, floats of 32 bits hold them and a line fits on the stack.
+llvm::Optional<unsigned> linedDim(const GroupQuery &in, const ResizePlane &p) {
+  const Operation &op = *in.form.anchor;
+  const ScalarProgram &x = in.form.anchorInputs[0];
+  if (in.level.simdWidth <= 1 || !in.level.family->facts.hosted || p.resampled.empty() ||
+      x.inputs.size() != 1)
+    return llvm::None; // small stacks hold no line
+  if (computeElement(op.operand(0)->type().element()) != Element::F32 ||
+      !llvm::all_of(p.resampled, [&](unsigned d) { return hasKnownTable(op, d); }))
+    return llvm::None;
+  const unsigned d = p.resampled.back();
+  const Dim extent = x.space[d];
+  constexpr int64_t longest = 1 << 13;
+  if (!extent.isConstant() || extent.upper() > longest ||
+      !stridesOf(x.inputs[0], unsigned(x.space.size())).strides[d].isConstant(1))
+    return llvm::None;
+  return d;
+}
+
+/// As axisText, by blocks of `width` outputs (resize_blocks).
+std::string blocksText(const Operation &op, unsigned d, unsigned width, StepWriter &out) {
+  const ResizeTable table = resizeTable(op, d);
+  const size_t taps = table.taps, outputs = table.indices.size() / taps;
+  std::vector<int64_t> first, places;
+  std::vector<double> weights;
+  int64_t farthest = 0;
+  for (size_t begin = 0; begin < outputs; begin += width) {
+    const size_t end = std::min(outputs, begin + width);
+    const auto from = table.indices.begin();
+    const int64_t least = *std::min_element(from + begin * taps, from + end * taps);
+    first.push_back(least);
+    for (size_t j = 0; j < taps; ++j)
+      for (size_t o = begin; o < begin + width; ++o) {
+        places.push_back(o < end ? table.indices[o * taps + j] - least : 0);
+        weights.push_back(o < end ? table.weights[o * taps + j] : 0);
+        farthest = std::max(farthest, places.back());
+      }
+  }
+  const std::string name = out.name() + "_axis" + std::to_string(d);
+  const auto integer = [](int64_t v) { return std::to_string(v); };
+  writeTable(out.declarations(), "int32_t", name + "_first", first, integer);
+  writeTable(out.declarations(), "int32_t", name, places, integer);
+  if (taps > 1)
+    writeTable(out.declarations(), "float", name + "_weights", weights,
+               [](double v) { return cppScalar(Element::F32, v); });
+  return "cpu::resize_blocks<" + std::to_string(taps) + ", " +
+         (farthest < 2 * int64_t(width) ? "true" : "false") + ">{" + name + "_first, " + name +
+         ", " + (taps > 1 ? name + "_weights" : "nullptr") + "}";
+}
+
 struct Resize {
   static constexpr llvm::StringLiteral id = "resize",
-                                       summary =
-                                           "resampling of two dimensions, lanes along channels";
+                                       summary = "resampling of two dimensions, lanes along "
+                                                 "channels or along rows";
   struct Problem {
     GroupQuery in;
     ResizePlane plane;
+    llvm::Optional<unsigned> lined; // the dimension of lanes, where they run along rows
   };
   using Schedule = NoSchedule;
 
@@ -119,7 +172,8 @@ struct Resize {
           auto p = plane(in);
           if (!p)
             return std::move(p).refusal();
-          return Problem{in, *std::move(p)};
+          const auto lined = linedDim(in, *p);
+          return Problem{in, *std::move(p), lined};
         });
   }
 
@@ -156,9 +210,14 @@ struct Resize {
     const Element e = computeElement(op.operand(0)->type().element());
     if (bitWidth(e) == 64)
       cfg.type("lanes", lanesType(lanesFor(problem.in.level, e)));
+    if (problem.lined)
+      cfg.extent("in_w", form.anchorInputs[0].space[*problem.lined]);
     const std::string config = cfg.finish();
     const auto places = p.placeOf();
-    const std::string rows = axis(0), columns = axis(1);
+    const std::string rows = axis(0);
+    const std::string columns =
+        problem.lined ? blocksText(op, *problem.lined, lanesFor(problem.in.level, e), out)
+                      : axis(1);
     const std::string x = operandView(out, form.anchorInputs[0], p, places, "prologue");
     const std::string body = out.body(form.body, {op.result()->type().element()});
     SourceWriter &w = out.code();

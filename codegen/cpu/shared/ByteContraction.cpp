@@ -18,12 +18,20 @@ ConvProblem turned(ConvProblem p) {
   return p;
 }
 
+/// Where the dimensions of a matrix with others before it stand: (…, m, n) → (…, n, …, m).
+static llvm::SmallVector<int, 6> matrixPlaces(unsigned rank) {
+  constexpr int kPlaces[] = {0, 2, 3, 1};
+  return {std::end(kPlaces) - rank, std::end(kPlaces)};
+}
+
 Strides ByteContraction::plane(const Strides &s) const {
   Strides r;
   r.offset = s.offset;
-  if (matrix) { // (m, n) → (0, n, 0, m)
-    const Dim zero = s.offset.node()->context->dim(0);
-    r.strides = {zero, s.strides[1], zero, s.strides[0]};
+  if (matrix) {
+    r.strides.assign(4, s.offset.node()->context->dim(0));
+    const auto to = matrixPlaces(unsigned(s.strides.size()));
+    for (size_t d = 0; d < to.size(); ++d)
+      r.strides[size_t(to[d])] = s.strides[d];
     return r;
   }
   r = inPlane(s, conv);
@@ -34,7 +42,7 @@ Strides ByteContraction::plane(const Strides &s) const {
 
 llvm::SmallVector<int, 6> ByteContraction::places() const {
   if (matrix)
-    return {3, 1};
+    return matrixPlaces(rank);
   auto p = planePlaces(conv);
   if (upright)
     std::swap(p[p.size() - 2], p[p.size() - 1]);
@@ -47,14 +55,18 @@ Result<ByteContraction> byteContraction(const Operation &op) {
   ByteContraction q;
   if (op.is(Op::MatMul)) {
     const Type a = op.operand(0)->type(), b = op.operand(1)->type();
-    if (a.rank() != 2 || b.rank() != 2 || op.boolAttr("trans_a") || !b.hasStaticShape())
-      return Refusal{"a product of other than two matrices", ""};
+    const unsigned rank = a.rank();
+    if (rank < 2 || rank > 4 || b.rank() != 2 || !b.hasStaticShape())
+      return Refusal{"a product of other than matrices with one", ""};
     q.matrix = true;
+    q.rank = rank;
+    q.transA = op.boolAttr("trans_a");
     q.transB = op.boolAttr("trans_b");
     ConvProblem &p = q.conv;
-    Context &c = a.context();
-    p.batch = p.inHeight = p.outHeight = c.dim(1);
-    p.inWidth = p.outWidth = a.dim(0);
+    const Dim one = a.context().dim(1);
+    p.batch = rank > 3 ? a.dim(rank - 4) : one;
+    p.inHeight = p.outHeight = rank > 2 ? a.dim(rank - 3) : one;
+    p.inWidth = p.outWidth = a.dim(rank - (q.transA ? 1 : 2));
     p.channels = b.dim(q.transB ? 1 : 0).constant();
     p.filters = b.dim(q.transB ? 0 : 1).constant();
     return q;
@@ -70,14 +82,27 @@ Result<ByteContraction> byteContraction(const Operation &op) {
   return q;
 }
 
-/// The zero point of x, which has to be one number known at compile time.
-Result<int64_t> zeroPoint(const GroupForm &form) {
+const Tensor &valuesOf(const Value *constant) {
+  return **constant->def()->find("value")->get<Literal>();
+}
+
+/// The zero point of x; None where it is known only at run time.
+llvm::Optional<int64_t> zeroPoint(const GroupForm &form) {
   if (form.anchorInputs.size() < 3)
     return 0;
-  Value *v = constantOperand(form, 2);
-  if (!v)
-    return Refusal{"a zero point known only at run time", ""};
-  return (*v->def()->find("value")->get<Literal>())->intAt(0);
+  if (Value *v = constantOperand(form, 2))
+    return valuesOf(v).intAt(0);
+  return llvm::None;
+}
+
+const Tensor *weightZeros(const GroupForm &form) {
+  if (form.anchorInputs.size() < 4)
+    return nullptr;
+  const Tensor &zeros = valuesOf(constantOperand(form, 3));
+  for (int64_t i = 0; i < zeros.size(); ++i)
+    if (zeros.intAt(i) != 0)
+      return &zeros;
+  return nullptr;
 }
 
 } // namespace
@@ -86,11 +111,8 @@ Result<ByteProblem> byteProblem(const GroupQuery &in) {
   const GroupForm &f = in.form;
   if (!f.anchor || !f.anchor->isAny(Op::Conv, Op::MatMul))
     return Refusal{"no contraction", ""};
-  if (auto operands = matchInt8Operands(f); !operands)
+  if (auto operands = matchInt8Operands(f, /*weightZeros=*/true); !operands)
     return std::move(operands).refusal();
-  auto zero = zeroPoint(f);
-  if (!zero)
-    return std::move(zero).refusal();
   if (bitWidth(f.anchor->operand(0)->type().element()) != 8)
     return Refusal{"operands of 16 bits", ""};
   if (f.anchor->operand(1)->type().element() != Element::I8)
@@ -98,8 +120,20 @@ Result<ByteProblem> byteProblem(const GroupQuery &in) {
   auto q = byteContraction(*f.anchor);
   if (!q)
     return std::move(q).refusal();
-  const ScalarProgram &x = f.anchorInputs[0];
-  return ByteProblem{in, *q, *zero, q->plane(stridesOf(x.inputs[0], unsigned(x.space.size())))};
+  const ScalarProgram &program = f.anchorInputs[0];
+  Strides x = stridesOf(program.inputs[0], unsigned(program.space.size()));
+  if (q->transA)
+    std::swap(x.strides[x.strides.size() - 2], x.strides.back());
+  return ByteProblem{in, *q, zeroPoint(f), weightZeros(f), q->plane(x)};
+}
+
+Result<ByteProblem> plainByteProblem(const GroupQuery &in) {
+  auto p = byteProblem(in);
+  if (p && p->weightZeros)
+    return Refusal{"weights with a zero point", ""};
+  if (p && !p->zero)
+    return Refusal{"a zero point known only at run time", ""};
+  return p;
 }
 
 Result<> hasOneGroup(const ByteProblem &p) {
@@ -129,9 +163,7 @@ Result<> readsAlongLine(const ByteProblem &p) {
   return Accepted{};
 }
 
-const Tensor &ByteProblem::weights() const {
-  return **constantOperand(in.form, 1)->def()->find("value")->get<Literal>();
-}
+const Tensor &ByteProblem::weights() const { return valuesOf(constantOperand(in.form, 1)); }
 
 bool ByteProblem::readsInPlace() const {
   return q.conv.kernelH == 1 && q.conv.kernelW == 1 &&
@@ -173,7 +205,7 @@ int64_t fewestBits(const ByteProblem &p, int64_t lanes) {
 bool joinsFilters(const ByteProblem &p) {
   const Tensor &w = p.weights();
   const bool isSigned = p.in.form.anchor->operand(0)->type().element() == Element::I8;
-  const int64_t low = (isSigned ? -128 : 0) - p.zero, high = low + 255;
+  const int64_t low = (isSigned ? -128 : 0) - *p.zero, high = low + 255;
   const int64_t filters = p.conv().filters, depth = w.size() / filters;
   // Filters are the last dimension of a matrix that is not transposed, else the first.
   const bool last = p.q.matrix && !p.q.transB;

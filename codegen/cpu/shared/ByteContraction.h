@@ -9,10 +9,12 @@
 
 namespace tenon::cpu {
 
-/// A convolution or a matrix product of 8-bit integers.
+/// A convolution or a matrix product of 8-bit integers. Matrices of rows before each other are rows
+/// of one image, and these images of a batch.
 struct ByteContraction {
   ConvProblem conv;
-  bool matrix = false, transB = false;
+  bool matrix = false, transA = false, transB = false;
+  unsigned rank = 2; // of a product
   /// Height and width change places: windows along the height only, over images of one column.
   bool upright = false;
 
@@ -30,8 +32,11 @@ ConvProblem turned(ConvProblem p);
 struct ByteProblem {
   GroupQuery in;
   ByteContraction q;
-  int64_t zero = 0; // zero point of x
-  Strides x;        // of x, over (n, c, h, w)
+  /// Zero point of x; None where it is known only at run time: an element that anchorInputs[2]
+  /// reads.
+  llvm::Optional<int64_t> zero;
+  const Tensor *weightZeros = nullptr; // one, or one of each filter; null: all are 0
+  Strides x;                           // of x, over (n, c, h, w)
 
   const ConvProblem &conv() const { return q.conv; }
   /// Multiply-adds of a sum.
@@ -45,6 +50,8 @@ struct ByteProblem {
 };
 
 Result<ByteProblem> byteProblem(const GroupQuery &in);
+/// The same for kernels that take weights without a zero point only, and one of x that is known.
+Result<ByteProblem> plainByteProblem(const GroupQuery &in);
 Result<> hasOneGroup(const ByteProblem &p);
 Result<> isDepthwise(const ByteProblem &p);
 /// Whether height and width of results are one dimension in memory, for what the body reads, too.

@@ -2,10 +2,27 @@
 #include "codegen/cpu/shared/Operands.h"
 
 #include "codegen/core/Work.h"
+#include "codegen/cpu/shared/Prologue.h"
 
 #include <algorithm>
 
 namespace tenon::cpu {
+
+Result<> multiplies(const GroupQuery &in, Factors factors) {
+  if (factors == Factors::Bytes)
+    return matchInt8Operands(in.form);
+  const Operation &op = *in.form.anchor;
+  if (!isFloat(op.operand(0)->type().element()))
+    return Refusal{"integer operands", ""};
+  if (factors == Factors::Floats)
+    return Accepted{};
+  for (unsigned i = 0; i < 2; ++i)
+    if (op.operand(i)->type().element() != Element::BF16)
+      return Refusal{"operands that are not bf16", ""};
+  if (in.level.simdWidth == 1)
+    return Refusal{"no vectors", ""};
+  return Accepted{};
+}
 
 std::string operandView(StepWriter &out, const ScalarProgram &program, StepWriter::Change change,
                         llvm::ArrayRef<int> placeOf, llvm::StringRef suffix) {
@@ -43,6 +60,11 @@ unsigned lanesFor(const TargetLevel &level, Element e) {
 
 std::string lanesType(unsigned width) {
   return width == 1 ? "scalar_lanes" : "simd<" + std::to_string(width) + ">";
+}
+
+double storageCost(const GroupQuery &in) {
+  const Element e = in.form.anchor->operand(0)->type().element();
+  return isFloat(e) && bitWidth(e) == 16 && in.level.simdWidth > 1 ? 2 : 1;
 }
 
 double rooflineCost(const GroupQuery &in, double efficiency) {

@@ -88,7 +88,7 @@ bool isZero(const GroupForm &form, unsigned i) {
 
 } // namespace
 
-Result<> matchInt8Operands(const GroupForm &form) {
+Result<> matchInt8Operands(const GroupForm &form, bool weightZeros) {
   const Operation &op = *form.anchor;
   const Element x = op.operand(0)->type().element();
   if (!isInteger(x) || bitWidth(x) > 16)
@@ -99,8 +99,12 @@ Result<> matchInt8Operands(const GroupForm &form) {
     return Refusal{"weights known only at run time", ""};
   if (form.anchorInputs.size() > 2 && !form.anchorInputs[2].isPlainRead())
     return Refusal{"a zero point computed in the group", ""};
-  if (form.anchorInputs.size() > 3 && !isZero(form, 3))
-    return Refusal{"weights with a zero point", ""};
+  if (form.anchorInputs.size() > 3 && !isZero(form, 3)) {
+    if (!weightZeros)
+      return Refusal{"weights with a zero point", ""};
+    if (!constantOperand(form, 3))
+      return Refusal{"a zero point of the weights known only at run time", ""};
+  }
   return Accepted{};
 }
 

@@ -15,8 +15,9 @@ Result<unsigned> prologueTensor(const ScalarProgram &program, unsigned dim, Elem
 std::string prologueArguments(StepWriter &out, const ScalarProgram &program, unsigned tensor,
                               unsigned dim);
 
-/// 8-bit operands that the blocked kernels take: x read as it is, constant w without a zero point.
-Result<> matchInt8Operands(const GroupForm &form);
+/// 8-bit operands that the blocked kernels take: x read as it is, constant w without a zero point,
+/// or with constant ones where a kernel takes those.
+Result<> matchInt8Operands(const GroupForm &form, bool weightZeros = false);
 /// Whether x of an integer contraction has a zero point that must be subtracted.
 bool hasZeroPoint(const GroupForm &form);
 /// ", functor, pack(view over dim)" that subtracts it as elements are loaded, so that padding,

@@ -142,26 +142,28 @@ struct WarpgroupAttention {
   }
 
   static Result<Problem> match(const GroupQuery &in) {
-    return matchAttention(in, kLargestHead, 0, {.parts = true}).andThen([&]() -> Result<Problem> {
-      if (!hasWgmma(in.level))
-        return Refusal{"wgmma exists on sm_90a only", ""};
-      const Element e = in.form.anchor->operand(0)->type().element();
-      if (e != Element::F16 && e != Element::BF16)
-        return Refusal{"elements of " + name(e).str(), ""};
-      const double scale = in.form.anchor->floatAttr("scale");
-      if (!(scale > 0 && std::isnormal(float(scale)) && std::isnormal(float(scale * 1.5))))
-        return Refusal{"a scale that is not positive and normal: the largest product would not be "
-                       "the largest score",
-                       ""};
-      Problem p{in, AttentionForm(in.form)};
-      if (p.f.leading().size() > kMostLeading)
-        return Refusal{"more than " + std::to_string(kMostLeading) +
-                           " leading dimensions, which no tensor map takes",
-                       ""};
-      if (Result<> maps = checkMaps(p); !maps)
-        return std::move(maps).refusal();
-      return p;
-    });
+    return matchAttention(in, kLargestHead, 0, {.parts = true, .body = true})
+        .andThen([&]() -> Result<Problem> {
+          if (!hasWgmma(in.level))
+            return Refusal{"wgmma exists on sm_90a only", ""};
+          const Element e = in.form.anchor->operand(0)->type().element();
+          if (e != Element::F16 && e != Element::BF16)
+            return Refusal{"elements of " + name(e).str(), ""};
+          const double scale = in.form.anchor->floatAttr("scale");
+          if (!(scale > 0 && std::isnormal(float(scale)) && std::isnormal(float(scale * 1.5))))
+            return Refusal{
+                "a scale that is not positive and normal: the largest product would not be "
+                "the largest score",
+                ""};
+          Problem p{in, AttentionForm(in.form)};
+          if (p.f.leading().size() > kMostLeading)
+            return Refusal{"more than " + std::to_string(kMostLeading) +
+                               " leading dimensions, which no tensor map takes",
+                           ""};
+          if (Result<> maps = checkMaps(p); !maps)
+            return std::move(maps).refusal();
+          return p;
+        });
   }
 
   /// The copy engine reads q, k and v where they lie.

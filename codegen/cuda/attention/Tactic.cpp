@@ -72,7 +72,7 @@ struct Attention {
   }
 
   static Result<Problem> match(const GroupQuery &in) {
-    return matchAttention(in, kLargestHead, 0, {.order = true, .parts = true})
+    return matchAttention(in, kLargestHead, 0, {.order = true, .parts = true, .body = true})
         .andThen([&]() -> Result<Problem> {
           const Element e = in.form.anchor->operand(0)->type().element();
           if (!isMachineOf(kMmaSm80, in.level))

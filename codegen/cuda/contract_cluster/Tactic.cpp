@@ -92,8 +92,12 @@ constexpr Row kRowOfTf32x3 = {
 /// Ways to split K over clusters, one part among them: at least two steps a block where it is
 /// split.
 llvm::SmallVector<int64_t, 4> splitsOf(const WarpgroupProblem &p, const ClusterTiles &t) {
-  const int64_t tiles = p.tiles(t.m, t.n);
   llvm::SmallVector<int64_t, 4> splits;
+  // Contiguous columns lie in blocks of 64, and that of a warpgroup begins one.
+  const contract_cluster_geometry shape{t.m, t.n, t.consumers, 1};
+  if (!p.kMajorB && shape.shares_columns() && shape.columns() % 64 != 0)
+    return splits;
+  const int64_t tiles = p.tiles(t.m, t.n);
   for (int64_t s = 1; s <= kMostOfCluster; s *= 2)
     if (tiles * s <= 2 * int64_t(p.in.level.multiprocessors) && (s == 1 || p.steps() >= 2 * s))
       splits.push_back(s);

@@ -3,7 +3,8 @@
 // `contract_int8_sm90a`, those of bytes with exact 32-bit sums, `contract_fp8_sm90a`, those of
 // f8e4m3, and `contract_tf32_sm90a` and
 // `contract_tf32x3_sm90a`, those of f32 whose `precision` says so. Where K is split, blocks
-// exchange sums through scratch memory.
+// exchange sums through scratch memory. `contract_pair_sm90a` computes two products of the same
+// rows, of which one gates the other (GEGLU, SwiGLU), by tiles of which each has half the columns.
 #include "codegen/core/TacticOf.h"
 #include "codegen/cuda/shared/Warpgroups.h"
 #include "runtime/cuda/tile/geometry.h"
@@ -146,6 +147,18 @@ bool readsRows(const GroupForm &form) {
   });
 }
 
+/// Of `row` of a table, whose costs are `t`, where the result has so many tiles.
+double microsecondsOf(const WarpgroupProblem &p, const WgmmaSchedule &s, const WgmmaTileCosts &t,
+                      int64_t tiles) {
+  const double steps = double(p.steps()) / double(s.splits);
+  const double blocks = double(tiles) * double(s.splits) / p.in.level.multiprocessors;
+  const double parting = s.splits == 1 ? 0 : t.split + t.perPart * double(s.splits);
+  const double moving = p.moving();
+  const double time =
+      std::ceil(blocks) * (steps * t.step * p.shorter() + t.tile + parting) + t.moving * moving;
+  return kWarpgroupLaunch + std::max(time, moving);
+}
+
 template <const Row &R> struct Wgmma : PricedBy<kCosts> {
   static constexpr llvm::StringRef id = R.id, summary = R.summary;
   using Problem = WarpgroupProblem;
@@ -174,15 +187,8 @@ template <const Row &R> struct Wgmma : PricedBy<kCosts> {
     const TileTable &tiles = tilesOf(p);
     const WgmmaTiles *row = llvm::find_if(
         tiles.rows, [&](const WgmmaTiles &r) { return r.m == s.tileM && r.n == s.tileN; });
-    const WgmmaTileCosts &t = tiles.costs(costs, p.c.isConv)[row - tiles.rows.begin()];
-    const double steps = double(p.steps()) / double(s.splits);
-    const double blocks =
-        double(p.tiles(s.tileM, s.tileN)) * double(s.splits) / p.in.level.multiprocessors;
-    const double parting = s.splits == 1 ? 0 : t.split + t.perPart * double(s.splits);
-    const double moving = p.moving();
-    const double time =
-        std::ceil(blocks) * (steps * t.step * p.shorter() + t.tile + parting) + t.moving * moving;
-    return kWarpgroupLaunch + std::max(time, moving);
+    return microsecondsOf(p, s, tiles.costs(costs, p.c.isConv)[row - tiles.rows.begin()],
+                          p.tiles(s.tileM, s.tileN));
   }
   static double rank(const Problem &p, const Schedule &s, const WgmmaCosts &costs) {
     return rankOf(p, microseconds(p, s, costs));
@@ -209,8 +215,91 @@ template <const Row &R> struct Wgmma : PricedBy<kCosts> {
   }
 };
 
+/// Two products of the same rows.
+struct PairProblem {
+  /// The group's, but for its body, which is that of both sums.
+  std::shared_ptr<const GroupForm> form;
+  WarpgroupProblem product, beside;
+};
+
+bool isProduct(const Operation &op) { return op.is(Op::MatMul); }
+
+struct Pair : PricedBy<kCosts> {
+  static constexpr llvm::StringRef id = "contract_pair_sm90a",
+                                   summary = "two fp16 or bf16 products of the same rows by "
+                                             "warpgroups, of which one gates the other";
+  static constexpr ChainPart kParts[] = {{isProduct, 1}, {isProduct, 1}};
+  static constexpr Chain chains[] = {
+      {"fuse.paired-products", "two products of the same rows, of which the second reads the first",
+       kParts}};
+  using Problem = PairProblem;
+  using Schedule = WgmmaSchedule;
+
+  static bool forTensorCores(const GroupQuery &in) { return isForWarpgroups(kHalves, in); }
+
+  static Result<Problem> match(const GroupQuery &in) {
+    const GroupForm &form = in.form;
+    if (form.beside.size() != 1 || !form.before.empty() || !form.joined.empty())
+      return Refusal{"other than two products beside each other", ""};
+    const GroupForm &other = form.beside[0];
+    auto joined = std::make_shared<GroupForm>(form);
+    joined->body = bodyOfSums(form);
+    auto product = readWarpgroups(kHalves, {*joined, in.level, in.alignment});
+    if (!product)
+      return std::move(product).refusal();
+    auto beside = readWarpgroups(kHalves, {joined->beside[0], in.level, in.alignment});
+    if (!beside)
+      return std::move(beside).refusal();
+    const Contraction &a = product->c, &b = beside->c;
+    if (a.isConv || b.isConv || !a.isPacked || !b.isPacked || a.hasPrologue || b.hasPrologue)
+      return Refusal{"other than rows as they lie times constants", ""};
+    if (a.rows() <= kScaledRows)
+      return Refusal{"no more rows than strip_joined multiplies", ""};
+    if (form.anchor->operand(0) != other.anchor->operand(0) || a.transA != b.transA || a.n != b.n ||
+        a.k != b.k || a.b != b.b)
+      return Refusal{"two products of different rows, or of different kinds", ""};
+    if (auto read = readsBeside(form, other); !read)
+      return std::move(read).refusal();
+    return PairProblem{std::move(joined), *std::move(product), *std::move(beside)};
+  }
+
+  static int64_t tilesOf(const Problem &p, const Schedule &s) {
+    return p.product.tiles(s.tileM, s.tileN / 2);
+  }
+  static void candidates(const Problem &p, std::vector<Schedule> &out) {
+    const WarpgroupProblem &of = p.product;
+    const bool roomy = !readsRows(*p.form) && of.c.depth() * of.kind.bytes >= kLongSum;
+    for (const WgmmaTiles &t : kOfHalves)
+      if (t.n >= 64 && (!t.crowded || (roomy && 4 * of.c.columns() > t.n)))
+        out.push_back({t.m, t.n, of.tileK, t.consumers, 0, t.stages, 1});
+  }
+  /// An element has two sums, which a tile of one product counts as two.
+  static double microseconds(const Problem &p, const Schedule &s, const WgmmaCosts &costs) {
+    const WgmmaTiles *row = llvm::find_if(
+        kOfHalves, [&](const WgmmaTiles &r) { return r.m == s.tileM && r.n == s.tileN; });
+    return microsecondsOf(p.product, s, costs.products[row - kOfHalves], tilesOf(p, s));
+  }
+  static double rank(const Problem &p, const Schedule &s, const WgmmaCosts &costs) {
+    return rankOf(p.product, microseconds(p, s, costs));
+  }
+  static void pack(const Problem &p, const Schedule &, llvm::SmallVectorImpl<Packing> &out) {
+    packForWarpgroups(p.product, out);
+    packForWarpgroups(p.beside, out);
+  }
+  static KeyValues computed(const Problem &p, const Schedule &) {
+    return {{"multiprocessors", p.product.in.level.multiprocessors}};
+  }
+  static void emit(const Problem &p, const Schedule &s, StepWriter &out) {
+    out.include("cuda/contract_wgmma/kernel.cuh");
+    out.letShapeVary();
+    emitContraction(p.product.in, p.product.c, membersOf(s, computed(p, s)), SplitScratch::Unused,
+                    out, kRowOfHalves.kernel, "packed_pair");
+  }
+};
+
 } // namespace
 
+const Tactic &kContractPairSm90a = kTacticOf<Pair>;
 const Tactic &kContractWgmmaSm90a = kTacticOf<Wgmma<kRowOfHalves>>;
 const Tactic &kContractInt8Sm90a = kTacticOf<Wgmma<kRowOfBytes>>;
 const Tactic &kContractFloat8Sm90a = kTacticOf<Wgmma<kRowOfFloat8>>;

@@ -132,6 +132,14 @@ struct Depthwise : PricedBy<kDepthwiseCosts> {
     return Accepted{};
   }
 
+  /// Whether runs of channels are loaded element by element.
+  static bool areChannelsApart(const Problem &p) {
+    const ScalarProgram &x = p.in.form.anchorInputs[0];
+    return llvm::any_of(x.inputs, [&](const Access &a) {
+      return !stridesOf(a, unsigned(x.space.size())).strides[1].isConstant(1);
+    });
+  }
+
   static double microseconds(const Problem &p, const Schedule &s, const DepthwiseCosts &c) {
     const Work w = workOf(*p.in.form.group);
     const double vector = double(s.vector), columns = double(s.columns);
@@ -139,9 +147,12 @@ struct Depthwise : PricedBy<kDepthwiseCosts> {
         double(p.in.form.anchor->result()->type().upperElements()) / (vector * columns);
     const double loads =
         double(p.conv.kernelH) * double(spanOf(p.conv, s.columns) + p.conv.kernelW);
+    // Neighbouring threads take neighbouring channels: apart, each has lines of memory to itself.
+    const bool apart = areChannelsApart(p);
+    const double load = (apart ? 4 * vector : 1) * c.load;
     Effort e;
-    e.bytes = double(w.bytes);
-    e.operations = c.operation * w.flops + threads * loads * (c.load + c.element * vector);
+    e.bytes = double(w.bytes) * (apart ? 4 : 1);
+    e.operations = c.operation * w.flops + threads * loads * (load + c.element * vector);
     e.blocks = threads / kThreads;
     return cuda::microseconds(p.in.level, e);
   }

@@ -20,6 +20,7 @@
 #include "codegen/memory/PlanVerifier.h"
 #include "codegen/memory/WeightImage.h"
 #include "ir/BornExtents.h"
+#include "ir/Entries.h"
 
 #include <algorithm>
 
@@ -227,21 +228,11 @@ private:
   /// The length of the caches of a decoder, in steps' text; empty where there is none.
   std::string lengthText() const { return info_.decoder ? dims_.value(info_.decoder->length) : ""; }
 
-  /// Whether a run of few tokens may be captured by the caller: what follows from the length of the
-  /// caches are arguments of kernels whose addresses are the context's own.
+  /// Whether a run of few tokens may be captured by the caller.
   bool isCapturable(const Variant &v) const {
-    if (!info_.decoder || tokensOf(v.graph).upper() > kStepTokens ||
-        growthsOf(module_.graph()).size() != 1 ||
-        HostContinuation(v.plan, v.places, dims_).exists())
-      return false;
-    return llvm::all_of(v.plan.steps, [&](const Step &step) {
-      StepWriter writer(v.plan, step, dims_, v.level, "step");
-      const Choice *choice = v.scheduled->choice(step);
-      if (!choice)
-        return false;
-      choice->emit(writer);
-      return !touchesIo(v.plan, *step.op) || !isLive(v, step, writer.code().text());
-    });
+    return info_.decoder && tokensOf(v.graph).upper() <= kStepTokens &&
+           growthsOf(module_.graph()).size() == 1 &&
+           !HostContinuation(v.plan, v.places, dims_).exists();
   }
   /// Whether the arguments of a step follow from the length, or it writes what is carried.
   bool isLive(const Variant &v, const Step &step, llvm::StringRef code) const {
@@ -457,8 +448,10 @@ private:
       programs.push_back(program(w, v, entriesOf(w, v)));
     }
     const std::string variants = array(w, "cuda::variant_table", "variants", programs);
-    auto size = [](const Port &p) {
-      return std::to_string(byteSize(p.type.element(), p.type.upperElements()));
+    const bool entries = llvm::any_of(module_.graphs, [](const auto &g) { return isEntry(*g); });
+    auto size = [&](const Port &p) {
+      return std::to_string(byteSize(p.type.element(), p.type.upperElements())) +
+             (p.type.hasStaticShape() && !entries ? ", true" : "");
     };
     for (const Port &p : info_.inputs)
       inputs.push_back(size(p));
@@ -477,6 +470,8 @@ private:
     const std::string in = array(w, "cuda::tensor_size", "input_sizes", inputs);
     const std::string out = array(w, "cuda::tensor_size", "output_sizes", outputs);
     const std::string dims = array(w, "cuda::dim_range", "dim_ranges", ranges);
+    const std::vector<std::string> sums = sumMembers(module_, dims_);
+    const std::string sumTable = array(w, "cuda::dim_sum", "dim_sums", sums);
     const std::string pointer = weights_->empty() ? "nullptr"
                                 : inlined()       ? "weight_bytes"
                                 : incbin()        ? incbinSymbol()
@@ -485,7 +480,10 @@ private:
     w.line("    " + variants + ", " + pointer + ", " + std::to_string(weights_->size()) + ", " +
            std::to_string(weights_->hash()) + "ull,");
     w.line("    " + in + ", " + out + ", " + dims + (growths.empty() ? "" : ", advance") +
-           (info_.decoder ? decoderMembers(*info_.decoder) : "") + "};");
+           (info_.decoder  ? decoderMembers(*info_.decoder)
+            : sums.empty() ? ""
+                           : std::string(growths.empty() ? ", nullptr" : "") + ", 0, -1, -1, 0") +
+           (sums.empty() ? "" : ", " + sumTable) + "};");
     w.line("");
     if (info_.decoder)
       writeDecoderForm(w, info_, dims_);

@@ -40,13 +40,15 @@ Result<> resamplesPlane(const Operation &op) {
   return resamplesInside(op);
 }
 
-double microsecondsOf(const GroupQuery &in, double vector, double efficiency) {
+/// `other`: operations of a thread beside its elements'.
+double microsecondsOf(const GroupQuery &in, double vector, double efficiency, double other) {
   const Work w = workOf(*in.form.group);
+  const double threads = double(in.form.anchor->result()->type().upperElements()) / vector;
   Effort e;
   e.bytes = double(w.bytes) * 1.5;
-  e.operations = w.flops * 2;
+  e.operations = w.flops * 2 + threads * other;
   e.efficiency = efficiency;
-  e.blocks = double(in.form.anchor->result()->type().upperElements()) / (128 * vector);
+  e.blocks = threads / 128;
   return microseconds(in.level, e);
 }
 
@@ -94,6 +96,7 @@ bool isSame(const std::map<int64_t, double> &a, const std::map<int64_t, double> 
 
 constexpr int64_t kLongestPeriod = 8;
 constexpr size_t kMostWeights = 32; // of a period: constants in the code
+constexpr size_t kFewWeights = 4;   // where the phase is known at run time only
 constexpr int64_t kMostSpan = 40;   // elements of a row in a thread's registers
 
 /// Whether a table repeats, by what stands in its middle: at the ends, elements beyond the image
@@ -249,7 +252,8 @@ struct Resize {
   }
   static Result<> legal(const Problem &, const Schedule &) { return Accepted{}; }
   static double microseconds(const Problem &p, const Schedule &s) {
-    return microsecondsOf(p.in, double(s.vector), s.vector > 1 ? 0.2 : 0.1);
+    constexpr double kThread = 60; // assumed
+    return microsecondsOf(p.in, double(s.vector), s.vector > 1 ? 0.2 : 0.1, kThread);
   }
   static int64_t scratch(const Problem &p, const Schedule &) {
     return resizeScratch(*p.in.form.anchor);
@@ -263,16 +267,23 @@ struct Resize {
     cfg.extent("out_h", p.plane.outHeight).extent("out_w", p.plane.outWidth);
     for (const auto &[key, value] : membersOf(s))
       cfg.number(key, value);
+    const auto plane = [&](const Strides &x) { return inPlane(x, p.plane); };
+    cfg.flag("whole_runs",
+             areResultsWhole(out, p.in.form, plane, unsigned(s.along),
+                             s.along == 1 ? op.result()->type().dim(1) : p.plane.outWidth,
+                             s.vector));
     const std::string config = cfg.finish();
     const bool flat = p.plane.spatialRank == 1;
-    const std::string rows = flat ? "cuda::resize_same{}" : axisText(op, 2, out);
+    // Few elements of a row are chosen from faster than looked up.
+    const auto repeatedRows = flat ? llvm::None : repeatOf(op, 2);
+    const bool few = repeatedRows && repeatedRows->weights.size() <= kFewWeights;
+    const std::string rows =
+        flat ? "cuda::resize_same{}" : axisText(op, 2, out, few ? &*repeatedRows : nullptr);
     const auto repeat = s.along == 3 ? repeatOf(op, columnsOf(p)) : llvm::None;
     const std::string columns =
         axisText(op, columnsOf(p), out, repeat && isRun(*repeat, s.vector) ? &*repeat : nullptr);
     // Strides of the height that 1-d images do not have are never used.
-    emitCall(
-        p.in, out, "resize", {rows, columns}, config,
-        [&](const Strides &x) { return inPlane(x, p.plane); }, planePlaces(p.plane));
+    emitCall(p.in, out, "resize", {rows, columns}, config, plane, planePlaces(p.plane));
   }
 };
 
@@ -287,7 +298,7 @@ struct ResizeAny {
     return matchAny(in).andThen([&]() -> Result<Problem> { return in; });
   }
   static double microseconds(const Problem &in, const Schedule &) {
-    return microsecondsOf(in, 1, 0.02);
+    return microsecondsOf(in, 1, 0.02, 0);
   }
   static int64_t scratch(const Problem &in, const Schedule &) {
     return resizeScratch(*in.form.anchor);

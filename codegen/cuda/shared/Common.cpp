@@ -128,14 +128,21 @@ bool areReadInWholeRuns(const StepWriter &out, llvm::ArrayRef<Access> reads, uns
 
 bool areRunsWhole(const StepWriter &out, const GroupForm &form, StepWriter::Change change,
                   unsigned along, Dim extent, int64_t vector) {
+  return areReadInWholeRuns(out, form.anchorInputs[0].inputs, unsigned(form.body.space.size()),
+                            change, along, extent, vector) &&
+         areResultsWhole(out, form, change, along, extent, vector);
+}
+
+bool areResultsWhole(const StepWriter &out, const GroupForm &form, StepWriter::Change change,
+                     unsigned along, Dim extent, int64_t vector) {
+  if (!areReadInWholeRuns(out, form.body.inputs, unsigned(form.body.space.size()), change, along,
+                          extent, vector))
+    return false;
   const auto rank = unsigned(form.body.space.size());
-  for (const auto *reads : {&form.anchorInputs[0].inputs, &form.body.inputs})
-    if (!areReadInWholeRuns(out, *reads, rank, change, along, extent, vector))
-      return false;
   for (unsigned i = 0; i < form.outputs.size(); ++i) {
     const Strides s = change(stridesOf(form.outputs[i], rank));
-    for (unsigned d = 0; d < along; ++d)
-      if (!s.strides[d].isConstant() || s.strides[d].constant() % vector)
+    for (unsigned d = 0; d < s.strides.size(); ++d)
+      if (d != along && (!s.strides[d].isConstant() || s.strides[d].constant() % vector))
         return false;
     if (!s.strides[along].isConstant(1) ||
         !out.isResultAligned(i, s.offset, vector * bitWidth(form.outputs[i].type.element()) / 8))

@@ -73,6 +73,9 @@ bool areReadInWholeRuns(const StepWriter &out, llvm::ArrayRef<Access> reads, uns
                         StepWriter::Change change, unsigned along, Dim extent, int64_t vector);
 bool areRunsWhole(const StepWriter &out, const GroupForm &form, StepWriter::Change change,
                   unsigned along, Dim extent, int64_t vector);
+/// The same but for what the anchor reads.
+bool areResultsWhole(const StepWriter &out, const GroupForm &form, StepWriter::Change change,
+                     unsigned along, Dim extent, int64_t vector);
 
 /// Microseconds: `bytes` through memory or `operations` of f32 arithmetic at a part of the peak,
 /// whichever takes longer, with `blocks` blocks of work spread over the multiprocessors in waves.

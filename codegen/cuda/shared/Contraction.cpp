@@ -198,6 +198,43 @@ Result<Contraction> readContraction(const GroupQuery &in) {
   return c;
 }
 
+Result<> readsBeside(const GroupForm &form, const GroupForm &beside) {
+  for (const Access &a : form.body.inputs)
+    if (a.source->def() == beside.anchor)
+      for (size_t d = 0; d < a.dims.size(); ++d)
+        if (!a.type.dim(unsigned(d)).isConstant(1) &&
+            (a.dims[d].dim != int(d) || a.dims[d].step != 1 ||
+             (a.dims[d].offset && !a.dims[d].offset.isConstant(0))))
+          return Refusal{"sums of two products that are read at different places", ""};
+  return Accepted{};
+}
+
+ScalarProgram bodyOfSums(const GroupForm &form) {
+  ScalarProgram body = form.body;
+  unsigned sum = 0;
+  for (const GroupForm &beside : form.beside) {
+    ++sum;
+    for (size_t i = body.inputs.size(); i-- > 0;) {
+      if (body.inputs[i].source->def() != beside.anchor)
+        continue;
+      body.inputs.erase(body.inputs.begin() + int64_t(i));
+      for (ScalarNode &n : body.nodes)
+        if (n.kind == ScalarNode::Input && n.index == i)
+          n.kind = ScalarNode::Anchor, n.index = sum;
+        else if (n.kind == ScalarNode::Input && n.index > i)
+          --n.index;
+    }
+  }
+  return body;
+}
+
+llvm::SmallVector<Element, 2> sumsOf(const GroupForm &form) {
+  llvm::SmallVector<Element, 2> sums{form.anchor->result()->type().element()};
+  for (const GroupForm &beside : form.beside)
+    sums.push_back(beside.anchor->result()->type().element());
+  return sums;
+}
+
 Result<> multipliesRows(const Contraction &c) {
   if (!c.isPacked || c.slices() != 1)
     return Refusal{"not one product with constant weights", ""};

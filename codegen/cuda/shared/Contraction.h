@@ -65,6 +65,14 @@ Result<ContractionProblem> readContraction(const GroupQuery &in, Condition condi
   return ContractionProblem{in, *std::move(c), movedBytes(in)};
 }
 
+/// Whether the body of `form` reads what the anchor of `beside` makes at its own place alone.
+Result<> readsBeside(const GroupForm &form, const GroupForm &beside);
+/// The body of a group with anchors beside its own as one of all their sums: those of
+/// `form.beside` are results 1 and following of the anchor.
+ScalarProgram bodyOfSums(const GroupForm &form);
+/// The elements of those sums.
+llvm::SmallVector<Element, 2> sumsOf(const GroupForm &form);
+
 /// Whether rows meet constant weights: one matrix product, or a convolution of one point.
 Result<> multipliesRows(const Contraction &c);
 /// Those rows, as one extent, and strides over (row, column); `transposed`: of A as trans_a has it.
@@ -203,7 +211,7 @@ public:
   std::function<Strides(const Strides &)> over;
   /// Ends the configuration; its name. alignedResults: see areResultsAligned.
   std::string finish(bool alignedResults);
-  /// Writes `x` and `w`; `weights` is the type of packed B.
+  /// Writes `x` and `w`; `weights` is the type of packed B, of which a product beside has one, too.
   void writeOperands(llvm::StringRef weights = "packed_weights");
   /// Appends the functor and the operands of the prologue, where there is one.
   void appendPrologue(std::vector<std::string> &arguments);
@@ -227,7 +235,8 @@ inline SplitScratch scratchOf(int64_t splits) {
 
 /// Writes configuration with the schedule's `members`, body and the call of `conv_<kernel>` or
 /// `matmul_<kernel>`; `weights` is the type of packed B. Extents are constants unless
-/// StepWriter::letShapeVary() was said before.
+/// StepWriter::letShapeVary() was said before. The body of a group with products beside its own is
+/// that of their sums (bodyOfSums).
 void emitContraction(const GroupQuery &in, const Contraction &c, const KeyValues &members,
                      SplitScratch scratch, StepWriter &out, llvm::StringRef kernel,
                      llvm::StringRef weights = "packed_weights");

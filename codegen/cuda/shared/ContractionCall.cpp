@@ -139,8 +139,10 @@ void ContractionCall::writeOperands(llvm::StringRef weights) {
             ";");
   if (c.isPacked) {
     const Dim zero = form_.anchor->result()->type().context().dim(0);
-    code.line("const auto w = cuda::make_" + weights.str() + "(" + out_.pointer(b.source, zero) +
-              ");");
+    std::string pointers = out_.pointer(b.source, zero);
+    for (const GroupForm &beside : form_.beside)
+      pointers += ", " + out_.pointer(beside.anchorInputs[1].inputs[0].source, zero);
+    code.line("const auto w = cuda::make_" + weights.str() + "(" + pointers + ");");
     return;
   }
   // B's rows are K.
@@ -180,7 +182,7 @@ void emitContraction(const GroupQuery &in, const Contraction &c, const KeyValues
   const GroupForm &form = in.form;
   ContractionCall call(in, c, members, out);
   const std::string config = call.finish(areResultsAligned(form, out, call.over));
-  const std::string body = out.body(form.body, {form.anchor->result()->type().element()});
+  const std::string body = out.body(form.body, sumsOf(form));
   call.writeOperands(weights);
   out.code().line("const auto outs = " + out.outputs(form, call.over) + ";");
   out.code().line("const auto ins = " + out.inputs(form.body, call.over) + ";");

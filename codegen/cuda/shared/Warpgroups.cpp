@@ -58,6 +58,20 @@ bool fitsColumns(const ConvProblem &p) {
          fits(p.inWidth, p.outWidth, p.kernelW, p.strideW, p.dilationW, p.padLeft);
 }
 
+/// The constant matrix that A is, which may be packed as B would be; else null.
+const Value *matrixOnLeft(const GroupForm &form) {
+  const Value *v = constantOperand(form, 0);
+  const Access *x = v ? &form.anchorInputs[0].inputs[0] : nullptr;
+  const Type t = v ? x->source->type() : Type();
+  if (!v || x->type != t || t.rank() < 2)
+    return nullptr;
+  for (unsigned d = 0; d < t.rank(); ++d)
+    if (d + 2 < t.rank() ? !t.dim(d).isConstant(1)
+                         : x->dims[d].dim != int(d) && !t.dim(d).isConstant(1))
+      return nullptr;
+  return x->source;
+}
+
 Result<> checkA(const WarpgroupKind &kind, const GroupQuery &in, const Contraction &c) {
   const ScalarProgram &program = in.form.anchorInputs[0];
   const Access &x = program.inputs[c.mainInput];
@@ -67,7 +81,8 @@ Result<> checkA(const WarpgroupKind &kind, const GroupQuery &in, const Contracti
   // Of a product in 16 bits either dimension may be the contiguous one.
   const unsigned m = rank - (c.transA ? 1 : 2);
   const bool either = !c.isConv && !c.hasPrologue && kind.bytes == 2;
-  if (!hasMap(kind, s, program.space, k) && !(either && hasMap(kind, s, program.space, m)))
+  if (!hasMap(kind, s, program.space, k) && !(either && hasMap(kind, s, program.space, m)) &&
+      !(either && matrixOnLeft(in.form)))
     return Refusal{
         c.isConv ? "an input without contiguous channels or with rows that no tensor map takes"
                  : "a first operand whose rows no tensor map takes",
@@ -89,6 +104,14 @@ Result<> checkB(const WarpgroupKind &kind, const GroupQuery &in, const Contracti
   if (!startsAligned(in, program.inputs[0].source, s.offset))
     return Refusal{"a second operand that need not start at a multiple of 16 bytes", ""};
   return Accepted{};
+}
+
+bool isKMajorB(const GroupQuery &in, const Contraction &c) {
+  if (c.isPacked)
+    return true;
+  const ScalarProgram &program = in.form.anchorInputs[1];
+  const auto rank = unsigned(program.space.size());
+  return stridesOf(program.inputs[0], rank).strides[rank - (c.transB ? 1 : 2)].isConstant(1);
 }
 
 /// Whether the element types are those of the kind.
@@ -164,7 +187,7 @@ Result<WarpgroupProblem> readWarpgroups(const WarpgroupKind &kind, const GroupQu
     return std::move(a).refusal();
   if (Result<> b = checkB(kind, in, *c); !b)
     return std::move(b).refusal();
-  return WarpgroupProblem{in, *c, kind, k};
+  return WarpgroupProblem{in, *c, kind, k, isKMajorB(in, *c)};
 }
 
 double rankOf(const WarpgroupProblem &p, double microseconds) {
@@ -174,6 +197,21 @@ double rankOf(const WarpgroupProblem &p, double microseconds) {
 
 void packForWarpgroups(const WarpgroupProblem &p, llvm::SmallVectorImpl<Packing> &out) {
   packRows(p.in.form, p.c, {/*columnsFirst=*/true, 16 / p.kind.bytes, p.kind.stored}, out);
+  const Value *left = p.c.isConv ? nullptr : matrixOnLeft(p.in.form);
+  if (!left)
+    return;
+  // Rows along K, too, where they do not lie as the copy engine takes them.
+  const Type w = left->type();
+  const int rank = int(w.rank()), k = rank - (p.c.transA ? 2 : 1), m = rank - (p.c.transA ? 1 : 2);
+  if (addressing(w).strides[p.c.transA ? k : m].constant() * p.kind.bytes % 16 == 0)
+    return;
+  llvm::SmallVector<LayoutAxis, 6> axes;
+  for (int d = 0; d + 2 < rank; ++d)
+    axes.push_back({d, 0, false, Dim(), 0});
+  axes.push_back({m, 0, false, Dim(), 0});
+  const auto pitch = int64_t(llvm::alignTo(uint64_t(p.c.depth()), uint64_t(16 / p.kind.bytes)));
+  axes.push_back({k, 0, false, w.context().dim(pitch), 0});
+  out.push_back({left->index(), Layout::get(w.context(), axes)});
 }
 
 } // namespace tenon::cuda

@@ -33,6 +33,8 @@ struct WarpgroupProblem {
   /// Elements of a tile along K: a row of it is 32, 64 or 128 bytes of one tap's channels; groups
   /// share none.
   int64_t tileK;
+  /// Whether B lies K-major, as it is packed; else its columns are contiguous.
+  bool kMajorB;
 
   /// Steps along K.
   int64_t steps() const;

@@ -56,11 +56,18 @@ Result<StripProduct> readIntegers(const GroupQuery &in) {
     return Refusal{"weights with zero points", ""};
   if (p.multiplied != Element::F16 && p.multiplied != Element::BF16)
     return Refusal{"rows that are not fp16 or bf16", ""};
-  if (p.weights != Element::I4 && !(p.weights == Element::I8 && p.multiplied == Element::F16))
+  const bool isByte = p.weights == Element::I8 || p.weights == Element::F8E4M3;
+  if (p.weights != Element::I4 && !(isByte && p.multiplied == Element::F16))
     return Refusal{"weights that are not of 4 bits (fp16: or 8) around 0", ""};
-  if (p.block % kBlock != 0 || p.block / kBlock > 8 ||
-      !llvm::isPowerOf2_64(uint64_t(p.block / kBlock)))
-    return Refusal{"scales for other blocks than 32, 64, 128 or 256 elements", ""};
+  p.scale = op.operand(2)->type().element();
+  if (!p.scalesOutputs()) {
+    if (p.block % kBlock != 0 || p.block / kBlock > 8 ||
+        !llvm::isPowerOf2_64(uint64_t(p.block / kBlock)))
+      return Refusal{"scales for other blocks than 32, 64, 128 or 256 elements, or (8 bits) all",
+                     ""};
+    if (p.scale != p.multiplied)
+      return Refusal{"scales of blocks that are not of the rows' type", ""};
+  }
   const auto row = rowDimOf(y);
   if (!row || op.boolAttr("trans_a"))
     return Refusal{"rows that step along several dimensions", ""};
@@ -77,18 +84,6 @@ Result<StripProduct> readIntegers(const GroupQuery &in) {
   if (!body)
     return std::move(body).refusal();
   return p;
-}
-
-/// The last anchor's body reads the sum of another at its own place.
-Result<> readsBeside(const GroupForm &form, const GroupForm &other) {
-  for (const Access &a : form.body.inputs)
-    if (a.source->def() == other.anchor)
-      for (size_t d = 0; d < a.dims.size(); ++d)
-        if (!a.type.dim(unsigned(d)).isConstant(1) &&
-            (a.dims[d].dim != int(d) || a.dims[d].step != 1 ||
-             (a.dims[d].offset && !a.dims[d].offset.isConstant(0))))
-          return Refusal{"sums of two products that are read at different places", ""};
-  return Accepted{};
 }
 
 /// Rows that the kernel can normalise: the operand's last dimension, all of it.
@@ -124,8 +119,9 @@ void StripProduct::pack(llvm::SmallVectorImpl<Packing> &out) const {
   const Type w = source->type();
   if (!contraction) {
     out.push_back({source->index(), Layout(), kStrips.str()});
-    out.push_back({form->anchorInputs[2].inputs[0].source->index(), Layout(),
-                   StripScales{bits(), block / kBlock}.word()});
+    if (!scalesOutputs())
+      out.push_back({form->anchorInputs[2].inputs[0].source->index(), Layout(),
+                     StripScales{bits(), block / kBlock}.word()});
     return;
   }
   // Outputs first.
@@ -165,7 +161,8 @@ Result<StripProblem> readStrip(const GroupQuery &in) {
     if (!beside)
       return std::move(beside).refusal();
     if (beside->weights != p.product.weights || beside->block != p.product.block ||
-        beside->count != p.product.count || beside->n != p.product.n || beside->k != p.product.k ||
+        beside->scale != p.product.scale || beside->count != p.product.count ||
+        beside->n != p.product.n || beside->k != p.product.k ||
         beside->multiplied != p.product.multiplied ||
         form.anchor->operand(0) != other.anchor->operand(0))
       return Refusal{"two products of different kinds", ""};

@@ -16,6 +16,9 @@ struct StripProduct {
   Element multiplied = Element::F16, weights = Element::F16;
   Dim count;                                 // of rows
   int64_t rows = 0, n = 0, k = 0, block = 0; // at most; elements along k of a scale; 0: none
+  /// Whether an output has one scale, of this element.
+  bool scalesOutputs() const { return block == k && bits() == 8; }
+  Element scale = Element::F16;
 
   int64_t bits() const { return bitWidth(weights); }
   /// Of strides over operand x, or over the result, those over (rows, k) and (rows, n).

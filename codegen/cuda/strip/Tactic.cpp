@@ -33,8 +33,9 @@ strip_geometry geometryOf(const StripProblem &p, const StripSchedule &s, int64_t
   const bool copies = hasCopyEngine(p.in.level);
   // Without a copy engine a second block hides what lanes wait for when they copy.
   const int64_t blocks = int64_t(p.in.level.multiprocessors) * (copies ? 1 : 2);
-  return {rows,     of.n,     of.k,     of.bits(), p.matrices(), s.tiles,
-          s.strips, s.stages, s.splits, blocks,    copies,       p.norm != nullptr};
+  const bool scaled = of.block > 0 && !of.scalesOutputs();
+  return {rows,     of.n,     of.k,     of.bits(), scaled, p.matrices(),     s.tiles,
+          s.strips, s.stages, s.splits, blocks,    copies, p.norm != nullptr};
 }
 
 /// Shared memory of one of the two blocks that a multiprocessor has at a time.
@@ -227,8 +228,8 @@ template <class T> struct StripOf {
     }
     SourceWriter &code = out.code();
     code.line("const auto x = " + x + ";");
-    code.line("const cuda::strip_matrices<" + typesOf(product) + ", " +
-              std::to_string(p.matrices()) + "> w{{" + matrixText(product, out) +
+    code.line("const cuda::strip_matrices<" + std::to_string(p.matrices()) + ", " +
+              typesOf(product) + "> w{{" + matrixText(product, out) +
               (p.beside.empty() ? "" : ", " + matrixText(p.beside[0], out)) + "}};");
     code.line("const auto outs = " + out.outputs(form, ofY) + ";");
     code.line("const auto ins = " + ins + ";");
@@ -274,30 +275,13 @@ private:
   }
   /// The functor of the body, which takes the sums of all products, and its other operands.
   static std::pair<std::string, std::string> bodyOf(const Problem &p, StepWriter &out) {
-    ScalarProgram body = p.in.form.body;
-    llvm::SmallVector<Element, 2> sums{p.in.form.anchor->result()->type().element()};
-    for (const StripProduct &other : p.beside) {
-      for (size_t i = body.inputs.size(); i-- > 0;)
-        if (body.inputs[i].source->def() == other.form->anchor)
-          takeAsSum(body, unsigned(i), unsigned(sums.size()));
-      sums.push_back(other.form->anchor->result()->type().element());
-    }
-    const std::string functor = out.body(body, sums);
+    const ScalarProgram body = bodyOfSums(p.in.form);
+    const std::string functor = out.body(body, sumsOf(p.in.form));
     return {functor, out.inputs(body, [&](const Strides &y) { return p.product.ofY(y); })};
   }
-  /// Makes input `i` of a program result `sum` of the anchors.
-  static void takeAsSum(ScalarProgram &program, unsigned i, unsigned sum) {
-    program.inputs.erase(program.inputs.begin() + i);
-    for (ScalarNode &n : program.nodes)
-      if (n.kind == ScalarNode::Input) {
-        if (n.index == i)
-          n.kind = ScalarNode::Anchor, n.index = sum;
-        else if (n.index > i)
-          --n.index;
-      }
-  }
   static std::string typesOf(const StripProduct &p) {
-    return (cppElement(p.weights) + ", " + cppElement(p.multiplied)).str();
+    const std::string types = (cppElement(p.weights) + ", " + cppElement(p.multiplied)).str();
+    return p.scalesOutputs() ? types + ", " + cppElement(p.scale).str() : types;
   }
   static std::string matrixText(const StripProduct &p, StepWriter &out) {
     const Dim zero = p.form->anchor->result()->type().context().dim(0);

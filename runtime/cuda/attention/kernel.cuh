@@ -19,13 +19,14 @@
 // or n, d or e), contiguous along the last dimension but for y; bias: a pack of what is added,
 // views over (batch..., m, n) and attention_parts (common/attention_part.h), f32, f16 or bf16;
 // order: an attention_order (common/attention_order.h), whose origin is read from memory, so that a
-// captured launch follows a cache that fills. Fast where rows are whole, aligned runs of 16 bytes;
-// right otherwise.
+// captured launch follows a cache that fills; y may be attention_results. Fast where rows are
+// whole, aligned runs of 16 bytes; right otherwise.
 #ifndef TENON_RUNTIME_CUDA_ATTENTION_KERNEL_CUH
 #define TENON_RUNTIME_CUDA_ATTENTION_KERNEL_CUH
 
 #include "common/attention_part.h"
 #include "cuda/attention/geometry.h"
+#include "cuda/attention/results.cuh"
 #include "cuda/tile/attention_rows.cuh"
 #include "cuda/tile/row_loader.cuh"
 #include "cuda/tile/tile_pipeline.cuh"
@@ -250,15 +251,31 @@ private:
 
   TENON_DEVICE void store(const element *from, const index (&at)[rank]) const {
     constexpr int runs = ceil_div(e, 8);
-    const auto step = y.strides.template get<rank - 1>();
-    const index stride = index(index_t(y.strides.template get<rank - 2>()));
-    auto *to = y.data + offset(y.strides, at);
     const int count = int(min_of(index(rows), count_of_queries() - at[rank - 2]));
     for (int i = thread(); i < count * runs; i += threads) {
       const int row = i / runs, run = i % runs;
       float x[8];
       load_run(x, from + turned::at(row, run), fixed<1>{}, 8);
-      store_run(to + row * stride + 8 * run * index_t(step), step, x, min_of(8, e - 8 * run));
+      store_run_of(at, row, 8 * run, x);
+    }
+  }
+  /// Of the block's row `row`, from column `column` on.
+  TENON_DEVICE void store_run_of(const index (&at)[rank], int row, int column,
+                                 const float (&x)[8]) const {
+    const int count = min_of(8, e - column);
+    if constexpr (detail::has_attention_body<Y>) {
+      index to[rank];
+      TENON_UNROLL
+      for (int i = 0; i < rank; ++i)
+        to[i] = at[i];
+      to[rank - 2] += row;
+      to[rank - 1] = column;
+      y.store(to, count, x);
+    } else {
+      const auto step = y.strides.template get<rank - 1>();
+      const index stride = index(index_t(y.strides.template get<rank - 2>()));
+      auto *const to = y.data + offset(y.strides, at);
+      store_run(to + row * stride + column * index_t(step), step, x, count);
     }
   }
 };

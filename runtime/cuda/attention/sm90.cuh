@@ -29,6 +29,7 @@
 #define TENON_RUNTIME_CUDA_ATTENTION_SM90_CUH
 
 #include "cuda/attention/geometry.h"
+#include "cuda/attention/results.cuh"
 #include "cuda/attention/tile_parts.cuh"
 #include "cuda/ptx/elect.cuh"
 #include "cuda/ptx/exp2.cuh"
@@ -684,30 +685,50 @@ private:
   TENON_DEVICE void store_rows(const unsigned char *from, const block_of_queries &p,
                                index first) const {
     constexpr int runs = width / 8;
-    const auto step = y.strides.template get<rank - 1>();
-    const index stride = index(index_t(y.strides.template get<rank - 2>()));
     index at[rank];
     TENON_UNROLL
     for (int i = 0; i < rank; ++i)
       at[i] = p.at[i];
     at[rank - 2] = first;
-    auto *const to = y.data + offset(y.strides, at);
     TENON_UNROLL
     for (int i = 0; i < 16 * runs / 32; ++i) {
       const int n = i * 32 + lane(), row = n / runs, run = n % runs;
       if (first + row >= count_of_queries() || 8 * run >= e)
         continue;
-      const word16 w = *reinterpret_cast<const word16 *>(from + run / 8 * rows * 128 + row * 128 +
-                                                         ((run % 8) ^ (row % 8)) * 16);
-      auto *const there = to + row * stride + 8 * run * index_t(step);
-      if (detail::is_unit<decltype(step)> && 8 * run + 8 <= e && detail::is_aligned<16>(there)) {
+      store_run_of(at, row, 8 * run,
+                   *reinterpret_cast<const word16 *>(from + run / 8 * rows * 128 + row * 128 +
+                                                     ((run % 8) ^ (row % 8)) * 16));
+    }
+  }
+  /// Of the warp's row `row`, from column `column` on.
+  TENON_DEVICE void store_run_of(const index (&at)[rank], int row, int column,
+                                 const word16 &w) const {
+    if constexpr (detail::has_attention_body<Y>) {
+      element x[8];
+      memcpy(static_cast<void *>(x), &w, sizeof(x));
+      float wide[8];
+      index to[rank];
+      TENON_UNROLL
+      for (int i = 0; i < 8; ++i)
+        wide[i] = load_element(x + i);
+      TENON_UNROLL
+      for (int i = 0; i < rank; ++i)
+        to[i] = at[i];
+      to[rank - 2] += row;
+      to[rank - 1] = column;
+      y.store(to, min_of(8, e - column), wide);
+    } else {
+      const auto step = y.strides.template get<rank - 1>();
+      const index stride = index(index_t(y.strides.template get<rank - 2>()));
+      auto *const there = y.data + offset(y.strides, at) + row * stride + column * index_t(step);
+      if (detail::is_unit<decltype(step)> && column + 8 <= e && detail::is_aligned<16>(there)) {
         *reinterpret_cast<word16 *>(there) = w;
       } else {
         element x[8];
         memcpy(static_cast<void *>(x), &w, sizeof(x));
         TENON_UNROLL
         for (int c = 0; c < 8; ++c)
-          if (8 * run + c < e)
+          if (column + c < e)
             there[c * index_t(step)] = x[c];
       }
     }

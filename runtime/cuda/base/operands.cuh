@@ -13,6 +13,7 @@
 #include "common/mul_add.h"
 #include "cuda/base/multiple.h"
 #include "cuda/device.cuh"
+#include "cuda/ptx/round_bytes.cuh"
 #include "cuda/ptx/words.cuh"
 
 namespace tenon {
@@ -175,6 +176,25 @@ TENON_DEVICE void store_run(T *p, Stride stride, const compute_t<T> (&x)[V], int
       if (i < count)
         store_element(p + i * index_t(stride), x[i]);
   }
+}
+
+/// The same of floats that become bytes here.
+template <bool Whole = false, int V, class T, class Stride>
+TENON_DEVICE void store_run(T *p, Stride stride, const rounded_byte<T> (&x)[V], int count) {
+  T bytes[V];
+  if constexpr (V % 4 == 0) {
+    unsigned words[V / 4];
+    TENON_UNROLL
+    for (int i = 0; i < V; i += 4)
+      words[i / 4] = ptx::round_bytes<T>::pair(
+          x[i].value, x[i + 1].value, ptx::round_bytes<T>::pair(x[i + 2].value, x[i + 3].value, 0));
+    memcpy(static_cast<void *>(bytes), words, sizeof(bytes));
+  } else {
+    TENON_UNROLL
+    for (int i = 0; i < V; ++i)
+      bytes[i] = x[i];
+  }
+  store_run<Whole>(p, stride, bytes, count);
 }
 
 /// The same where elements share bytes: all of a byte's are for one thread.
@@ -359,15 +379,20 @@ template <int V, class View, class... Rest> struct operand_runs<V, arguments<Vie
   }
 };
 
-/// Runs of all results of a body, one per output view.
-template <int V, class Views> struct result_runs;
+/// Runs of all results of a body, one per output view. Result: what the body returns, where it is
+/// to be kept so until it is stored.
+template <int V, class Views, class Result = void> struct result_runs;
 template <int V> struct result_runs<V, arguments<>> {
   TENON_DEVICE void set(int, arguments<>) {}
   template <int Along, bool Whole = false, class Index, int Rank>
   TENON_DEVICE void store(arguments<>, const Index (&)[Rank], int) const {}
 };
-template <int V, class View, class... Rest> struct result_runs<V, arguments<View, Rest...>> {
-  compute_t<typename View::element> head[V];
+template <int V, class View, class... Rest, class Result>
+struct result_runs<V, arguments<View, Rest...>, Result> {
+  using kept = typename detail::choose_type<
+      detail::is_same<Result, rounded_byte<detail::bare<typename View::element>>>, Result,
+      compute_t<typename View::element>>::type;
+  kept head[V];
   result_runs<V, arguments<Rest...>> tail;
 
   template <class R, class... Rs> TENON_DEVICE void set(int i, const results<R, Rs...> &r) {
@@ -375,9 +400,7 @@ template <int V, class View, class... Rest> struct result_runs<V, arguments<View
     tail.set(i, r.tail);
   }
   /// A single result comes bare.
-  template <class R> TENON_DEVICE void set(int i, const R &r) {
-    head[i] = compute_t<typename View::element>(r);
-  }
+  template <class R> TENON_DEVICE void set(int i, const R &r) { head[i] = kept(r); }
   template <int Along, bool Whole = false, class Index, int Rank>
   TENON_DEVICE void store(const arguments<View, Rest...> &views, const Index (&at)[Rank],
                           int count) const {
@@ -397,7 +420,7 @@ template <int Along, bool Whole = false, int V, class Outs, class Ins, class Bod
 TENON_DEVICE void apply_to_runs(const Body &body, const Outs &outs,
                                 const operand_runs<V, Ins> &operands, const Index (&at)[Rank],
                                 int count, const Anchors (&...anchors)[V]) {
-  result_runs<V, Outs> stored;
+  result_runs<V, Outs, detail::bare<decltype(operands.call(body, 0, anchors[0]...))>> stored;
   TENON_UNROLL
   for (int i = 0; i < V; ++i)
     stored.set(i, operands.call(body, i, anchors[i]...));

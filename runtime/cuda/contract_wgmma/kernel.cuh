@@ -29,7 +29,9 @@
 // stages, splits, multiprocessors; see contract_wgmma_schedule. A row of tile_k elements has 32, 64
 // or 128 bytes. Operands: both of one type or of bytes, which tensor maps can describe
 // (tensor_map.h); where there are several groups, their channels are a multiple of tile_k. Weights:
-// tensor_loader.cuh, packed_weights or, for tf32x3, packed_parts, too.
+// tensor_loader.cuh, packed_weights or, for tf32x3, packed_parts, too; or packed_pair, the weights
+// of two products of the same rows: the body gets the sums of both, and a tile has tile_n / 2
+// columns of the result.
 #ifndef TENON_RUNTIME_CUDA_CONTRACT_WGMMA_KERNEL_CUH
 #define TENON_RUNTIME_CUDA_CONTRACT_WGMMA_KERNEL_CUH
 
@@ -65,7 +67,6 @@ struct contract_wgmma_sm90_kernel {
   split_scratch scratch;
   Prologue prologue;
   PrologueIns prologue_ins;
-  tensor_map map_a = {}, map_b = {};
 
   static constexpr int tile_m = Config::tile_m, tile_n = Config::tile_n, tile_k = Config::tile_k;
   static constexpr int stages = Config::stages, splits = Config::splits;
@@ -74,7 +75,7 @@ struct contract_wgmma_sm90_kernel {
   static constexpr int threads = 128 * (consumers + 1), blocks_per_sm = 1;
   static constexpr int rows = ping_pong ? tile_m : tile_m / consumers; // of one consumer
   static constexpr int blocks_m = rows / 64;
-  static_assert(rows % 64 == 0 && tile_n % 32 == 0 && tile_n <= 256, "tiles are whole blocks");
+  static_assert(rows % 64 == 0 && tile_n <= 256, "tiles are whole blocks");
   static_assert(!ping_pong || consumers == 2, "two take turns");
   static_assert(splits == 1 || consumers <= 2, "two at most wait for other parts");
 
@@ -84,6 +85,10 @@ struct contract_wgmma_sm90_kernel {
   using element = typename operands::element;
   using ring = typename operands::ring;
   using begun = typename operands::begun;
+  tensor_map map_a = {};
+  typename operands::map_of_b map_b = {};
+  /// Of the result: a tile's columns are those of all products.
+  static constexpr int columns = operands::columns;
   /// Of them a thread holds half. Sums that are promoted need no more beside themselves.
   static_assert(blocks_m * tile_n * operands::sums_held <=
                     (is_promoted<element> && consumers <= 2 ? 384 : 256),
@@ -92,8 +97,8 @@ struct contract_wgmma_sm90_kernel {
   static_assert(tile_k % mma::k == 0, "tiles are whole steps");
   static constexpr bool splits_b = ring::splits;
   using sums = warpgroup_sums<mma, blocks_m>;
-  using epilogue =
-      warpgroup_epilogue<Problem, Outs, Ins, Body, tile_n, blocks_m, operands::sums_held>;
+  using epilogue = warpgroup_epilogue<Problem, Outs, Ins, Body, columns, blocks_m,
+                                      operands::sums_held, operands::products>;
 
   // Registers: the block is launched with an even share for each thread.
   static constexpr int even_share = 65536 / threads / 8 * 8;
@@ -151,11 +156,11 @@ private:
   static constexpr int producer_warp = 4 * consumers, splitter_warps = 3;
 
   TENON_FN detail::tile_order order() const {
-    return {ceil_div(problem.rows(), tile_m), ceil_div(problem.columns(), tile_n),
+    return {ceil_div(problem.rows(), tile_m), ceil_div(problem.columns(), columns),
             loader_of_a::steps(problem)};
   }
   TENON_DEVICE block_part part_at(int index) const {
-    return order().template part<tile_m, tile_n, splits>(index);
+    return order().template part<tile_m, columns, splits>(index);
   }
   TENON_DEVICE int part_count() const {
     return order().tiles_m * order().tiles_n * problem.slices() * splits;

@@ -251,16 +251,17 @@ private:
   using stride_of = detail::bare<decltype(View::strides.template get<rank - 2>())>;
   template <class Tile, int Columns, class View>
   using loader_of = row_loader<element, stride_of<View>, Tile, Columns, 32, index>;
-  /// Keys or values from number `begin` on, for the lanes of a warp.
+  /// Keys or values from number `begin` on, for the lanes of a warp. (nvcc 13.0 crashes where the
+  /// result's type stands in front.)
   template <class Tile, int Columns, class View>
-  TENON_DEVICE static loader_of<Tile, Columns, View> loader(const View &from, const place &at,
-                                                            index begin, index count) {
+  TENON_DEVICE static auto loader(const View &from, const place &at, index begin, index count) {
     const auto stride = from.strides.template get<rank - 2>();
     static_assert(detail::is_unit<decltype(from.strides.template get<rank - 1>())> &&
                       detail::is_broadcast<decltype(from.strides.template get<leading>())>,
                   "heads of a group share keys and values, which are contiguous");
-    return {from.data + offset(from.strides, at.point) + begin * index(index_t(stride)), stride,
-            count, lane()};
+    return loader_of<Tile, Columns, View>{from.data + offset(from.strides, at.point) +
+                                              begin * index(index_t(stride)),
+                                          stride, count, lane()};
   }
   /// Rows from `low` to `high` of k and v, in tiles.
   struct old_tiles {

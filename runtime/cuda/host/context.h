@@ -48,6 +48,16 @@ inline status launch_traced(const context &c, cudaStream_t stream) {
   return v.state_bytes ? steps.trace(whole_run, 1) : ok;
 }
 
+inline status launch_run(const context &c, cudaStream_t stream) {
+  if (c.trace.function || ranges_wanted)
+    return launch_traced(c, stream);
+  TENON_CHECK_CUDA(cudaGraphLaunch(c.now->executable, stream));
+  if (!c.now->variant->finish)
+    return ok;
+  host_part rest = host_part_of(c, stream);
+  return c.now->variant->finish(rest);
+}
+
 /// Brings the dimensions that grow up to the next run.
 inline void advance_dims(context &c) {
   if (c.ran && c.owner->code->advance)
@@ -124,7 +134,8 @@ inline void close_graph(run_graph &g) {
   free(g.dims);
 }
 
-/// The largest run-time dimensions that a graph takes.
+/// The largest run-time dimensions that a graph takes; where two together have a bound, what grows
+/// is as large as the other leaves it.
 inline void set_largest_dims(context &c, int graph) {
   const program &code = *c.owner->code;
   for (int i = 0; i < code.dim_count; ++i)
@@ -132,6 +143,13 @@ inline void set_largest_dims(context &c, int graph) {
   if (graph > 0) {
     const entry_table &entry = c.owner->variant->entries[graph - 1];
     c.dims[entry.dim] = entry.high;
+  }
+  for (int i = 0; i < code.sum_count; ++i) {
+    const dim_sum s = code.sums[i];
+    const bool second = code.dims[s.second].kind == grows;
+    index_t &lower = c.dims[second ? s.second : s.first];
+    const index_t most = s.high - c.dims[second ? s.first : s.second];
+    lower = lower < most ? lower : most;
   }
 }
 
@@ -197,12 +215,20 @@ inline status bind(context &c, const void *const *inputs, void *const *outputs) 
   return changed || resized ? update_graph(c, !resized) : ok;
 }
 
-/// Whether the lengths of carried values leave room for a run.
+/// Whether the dimensions of a run are within their bounds: state_full where a length of what is
+/// carried leaves no room for it.
 inline status check_room(const context &c) {
   const program &code = *c.owner->code;
   for (int i = 0; i < code.dim_count; ++i)
     if (code.dims[i].kind == grows && c.dims[i] > code.dims[i].high)
       return state_full;
+  for (int i = 0; i < code.sum_count; ++i) {
+    const dim_sum s = code.sums[i];
+    if (c.dims[s.first] + c.dims[s.second] > s.high)
+      return code.dims[s.first].kind == grows || code.dims[s.second].kind == grows
+                 ? state_full
+                 : dimension_out_of_range;
+  }
   return ok;
 }
 
@@ -241,6 +267,8 @@ inline void destroy(context *c) {
   detail::close_queue(c->host);
   if (c->stamps)
     (void)cudaFree(c->stamps);
+  if (c->apart)
+    (void)cudaFree(c->apart);
   if (c->landing)
     (void)cudaFreeHost(c->landing);
   if (c->drawn)
@@ -314,9 +342,72 @@ inline status enqueue_in_capture(context &c, const void *const *inputs, void *co
   frame where = c.now->where;
   where.inputs = inputs;
   where.outputs = outputs;
+  if (c.now->variant->finish)
+    return data_in_capture;
   if (c.owner->code->advance)
     return c.now->variant->begin ? launch_live(c, stream, where) : growth_in_capture;
-  return c.now->variant->finish ? data_in_capture : launch_all(c, stream, where);
+  return launch_all(c, stream, where);
+}
+
+inline status enqueue_graph(context &c, const void *const *inputs, void *const *outputs,
+                            cudaStream_t stream) {
+  TENON_CHECK(read_length(c, stream, true));
+  TENON_CHECK(check_room(c));
+  forget_found(c);
+  TENON_CHECK(bind(c, inputs, outputs));
+  c.ran = true;
+  TENON_CHECK(launch_run(c, stream));
+  if (!c.live)
+    return ok;
+  advance_dims(c);
+  return write_length(c, stream);
+}
+
+/// Whether steps take a tensor where it lies.
+inline bool lies_well(const tensor_size &t, const void *p) {
+  return !t.fixed || uintptr_t(p) % port_alignment == 0;
+}
+inline bool lie_well(const program &code, const void *const *inputs, void *const *outputs) {
+  bool all = true;
+  for (int i = 0; i < code.input_count; ++i)
+    all &= lies_well(code.inputs[i], inputs[i]);
+  for (int i = 0; i < code.output_count; ++i)
+    all &= lies_well(code.outputs[i], outputs[i]);
+  return all;
+}
+
+/// enqueue(), in a capture or outside, with copies of tensors that steps do not take where they
+/// lie.
+inline status enqueue_apart(context &c, const void *const *inputs, void *const *outputs,
+                            cudaStream_t stream, bool capturing) {
+  const program &code = *c.owner->code;
+  port_layout ports(code);
+  if (!ports.valid())
+    return out_of_memory;
+  if (!c.apart) {
+    if (capturing)
+      return unaligned_in_capture;
+    void *apart = nullptr;
+    TENON_CHECK_CUDA(cudaMalloc(&apart, ports.bytes() + memory_alignment));
+    c.apart = static_cast<unsigned char *>(apart);
+  }
+  ports.place(code, c.apart);
+  for (int i = 0; i < code.input_count; ++i)
+    if (lies_well(code.inputs[i], inputs[i]))
+      ports.inputs[i] = inputs[i];
+    else
+      TENON_CHECK_CUDA(cudaMemcpyAsync(const_cast<void *>(ports.inputs[i]), inputs[i],
+                                       code.inputs[i].bytes, cudaMemcpyDeviceToDevice, stream));
+  for (int i = 0; i < code.output_count; ++i)
+    if (lies_well(code.outputs[i], outputs[i]))
+      ports.outputs[i] = outputs[i];
+  TENON_CHECK(capturing ? enqueue_in_capture(c, ports.inputs, ports.outputs, stream)
+                        : enqueue_graph(c, ports.inputs, ports.outputs, stream));
+  for (int i = 0; i < code.output_count; ++i)
+    if (ports.outputs[i] != outputs[i])
+      TENON_CHECK_CUDA(cudaMemcpyAsync(outputs[i], ports.outputs[i], code.outputs[i].bytes,
+                                       cudaMemcpyDeviceToDevice, stream));
+  return ok;
 }
 } // namespace detail
 
@@ -331,27 +422,14 @@ inline status enqueue(context *c, const void *const *inputs, void *const *output
   TENON_CHECK(detail::check_pointers(*c->owner->code, inputs, outputs));
   const device_scope scope(c->owner->device);
   TENON_CHECK(scope.entered());
-  cudaStreamCaptureStatus capturing = cudaStreamCaptureStatusNone;
-  TENON_CHECK_CUDA(cudaStreamIsCapturing(stream, &capturing));
+  cudaStreamCaptureStatus status_of = cudaStreamCaptureStatusNone;
+  TENON_CHECK_CUDA(cudaStreamIsCapturing(stream, &status_of));
+  const bool capturing = status_of != cudaStreamCaptureStatusNone;
   detail::advance_dims(*c);
-  if (capturing != cudaStreamCaptureStatusNone)
-    return detail::enqueue_in_capture(*c, inputs, outputs, stream);
-  TENON_CHECK(detail::read_length(*c, stream, true));
-  TENON_CHECK(detail::check_room(*c));
-  detail::forget_found(*c);
-  TENON_CHECK(detail::bind(*c, inputs, outputs));
-  c->ran = true;
-  if (c->trace.function || ranges_wanted)
-    return detail::launch_traced(*c, stream);
-  TENON_CHECK_CUDA(cudaGraphLaunch(c->now->executable, stream));
-  if (c->live) {
-    detail::advance_dims(*c);
-    return detail::write_length(*c, stream);
-  }
-  if (!c->now->variant->finish)
-    return ok;
-  host_part rest = detail::host_part_of(*c, stream);
-  return c->now->variant->finish(rest);
+  if (!detail::lie_well(*c->owner->code, inputs, outputs))
+    return detail::enqueue_apart(*c, inputs, outputs, stream, capturing);
+  return capturing ? detail::enqueue_in_capture(*c, inputs, outputs, stream)
+                   : detail::enqueue_graph(*c, inputs, outputs, stream);
 }
 
 namespace detail {

@@ -18,14 +18,19 @@ namespace cuda {
 struct live_set {
   live_set *next;
   index_t tokens;
+  const void **io; // inputs and outputs of these runs, where live kernels have them; else null
+  live_slot *slots;
+  size_t bytes; // of the arguments
   unsigned char *device;
   int words;
-  size_t bytes; // of the arguments
 
-  // In the block: whether the run goes on, the arguments, the words that change.
+  // In the block: whether the run goes on, the arguments, the words that change, columns.
   int *going() const { return reinterpret_cast<int *>(device); }
   unsigned char *arguments() const { return device + detail::live_alignment; }
   live_word *changes() const { return reinterpret_cast<live_word *>(arguments() + bytes); }
+  unsigned long long *columns() const {
+    return reinterpret_cast<unsigned long long *>(changes() + words);
+  }
 };
 
 /// One graph of a context: of the program's steps, or of an entry's.
@@ -52,12 +57,14 @@ struct context {
   cudaStream_t stream; // for captures and for inference on host memory
   run_graph *graphs;   // of the program, then of its entries
   int graph_count;
-  run_graph *now;             // what the next run is
-  index_t *dims;              // of the next run, or of the last one while `ran`
-  bool ran;                   // dimensions that grow have still to advance
-  host_queue host;            // what run(), submit() and collect() work with
-  void *landing;              // pinned: numbers that the host reads between steps
-  index_t *slot_dims;         // by slot of `host`: dims of its inference
+  run_graph *now;       // what the next run is
+  index_t *dims;        // of the next run, or of the last one while `ran`
+  bool ran;             // dimensions that grow have still to advance
+  host_queue host;      // what run(), submit() and collect() work with
+  unsigned char *apart; // device memory for tensors of the caller that lie where no step takes
+                        // them; null until there is one
+  void *landing;        // pinned: numbers that the host reads between steps
+  index_t *slot_dims;   // by slot of `host`: dims of its inference
   unsigned long long *stamps; // TENON_PROFILE: start and end of each launch
   trace_hook trace;
   unsigned char *decoder; // host memory: what the functions of a decoder remember; null elsewhere

@@ -91,7 +91,7 @@ public:
     return i;
   }
 
-  static issue note(live_arguments *live) {
+  static issue note(live_record *live) {
     issue i(mode::note, nullptr);
     i.noted_ = live;
     return i;
@@ -164,9 +164,11 @@ private:
     if (mode_ == mode::configure)
       return configure_kernels(calls, count);
     const detail::kernel_call &call = calls[which];
-    const grid &blocks = call.blocks;
     if (mode_ == mode::note)
-      return call.live ? noted_->add(call) : ok;
+      return call.live ? noted_->add(calls, count, which) : ok;
+    if (call.live && place_.arguments)
+      return launch_slots(calls, count, ordinal);
+    const grid &blocks = call.blocks;
     if (mode_ == mode::update && is_empty(blocks) != !nodes_[ordinal])
       return graph_outgrown;
     if (is_empty(blocks))
@@ -176,22 +178,36 @@ private:
       return dimension_out_of_range;
     if (call.complete)
       TENON_CHECK(call.complete(call.kernel));
+    launch_tag tag = tag_of(ordinal);
+    void *arguments[] = {call.kernel, &tag};
+    const dim3 extent(unsigned(blocks.x), unsigned(blocks.y), unsigned(blocks.z));
+    const int share = shares_.next(blocks, call.shared);
+    return mode_ == mode::launch
+               ? launch_kernel(call.function, extent, call.threads, call.cluster, share, arguments)
+               : update_kernel(call.function, extent, call.threads, share, arguments);
+  }
+  /// Each kernel that is the one at some length; the others' blocks find that they are too many.
+  status launch_slots(const detail::kernel_call *calls, int count, int ordinal) {
+    launch_tag tag = tag_of(ordinal);
+    for (int i = 0; i < count; ++i) {
+      const live_slot &slot = *place_.next++;
+      if (!slot.is_used())
+        continue;
+      detail::live_pointers live = place_.pointers(slot);
+      void *arguments[] = {&live, &tag};
+      const dim3 extent(unsigned(slot.most.x), unsigned(slot.most.y), unsigned(slot.most.z));
+      TENON_CHECK(launch_kernel(calls[i].live, extent, calls[i].threads, calls[i].cluster,
+                                shares_.next(slot.most, slot.shared), arguments));
+    }
+    return ok;
+  }
+  launch_tag tag_of(int ordinal) const {
     launch_tag tag{};
     tag.ordinal = ordinal;
 #if defined(TENON_PROFILE)
     tag.stamps = stamps_ + 2 * ordinal;
 #endif
-    detail::live_pointers live{};
-    const bool is_live = call.live && place_.arguments;
-    if (is_live)
-      live = place_.next(call.bytes);
-    void *arguments[] = {is_live ? static_cast<void *>(&live) : call.kernel, &tag};
-    const dim3 extent(unsigned(blocks.x), unsigned(blocks.y), unsigned(blocks.z));
-    const int share = shares_.next(blocks, call.shared);
-    return mode_ == mode::launch
-               ? launch_kernel(is_live ? call.live : call.function, extent, call.threads,
-                               call.cluster, share, arguments)
-               : update_kernel(call.function, extent, call.threads, share, arguments);
+    return tag;
   }
   static bool is_empty(const grid &g) { return g.x == 0 || g.y == 0 || g.z == 0; }
 
@@ -276,7 +292,7 @@ private:
   cudaGraphExec_t graph_ = nullptr;
   const cudaGraphNode_t *nodes_ = nullptr;
   unsigned long long *stamps_ = nullptr;
-  live_arguments *noted_ = nullptr;
+  live_record *noted_ = nullptr;
   live_place place_;
 };
 

@@ -11,6 +11,8 @@ namespace cuda {
 namespace detail {
 /// Of what lies in device memory.
 constexpr size_t memory_alignment = 256;
+/// Of the caller's tensors of fixed size, which are copied where they lie otherwise.
+constexpr size_t port_alignment = 16;
 } // namespace detail
 
 /// Weights from one offset to that of the next range.
@@ -124,6 +126,8 @@ struct entry_table {
 /// Largest size of an input or output, for host staging.
 struct tensor_size {
   size_t bytes;
+  /// It always has that size, and steps take it to lie at a multiple of port_alignment.
+  bool fixed = false;
 };
 
 /// Who sets a run-time dimension: the caller, a step (it depends on data), or each run for the next
@@ -132,6 +136,11 @@ enum dim_kind { settable, born, grows };
 struct dim_range {
   index_t low, high;
   dim_kind kind = settable;
+};
+/// What two of them are together, at most.
+struct dim_sum {
+  int first, second;
+  index_t high;
 };
 
 struct program {
@@ -154,6 +163,8 @@ struct program {
   /// there is one), and the most tokens that caches hold.
   int length = -1, count = -1;
   index_t capacity = 0;
+  const dim_sum *sums = nullptr;
+  int sum_count = 0;
 };
 
 /// The variant for a device: of those it can run the newest, specific ones first.

@@ -17,6 +17,7 @@
 
 #include "common/scalar_arith.h"
 #include "cuda/base/window.cuh"
+#include "cuda/ptx/max_bytes.cuh"
 
 namespace tenon {
 namespace cuda {
@@ -67,9 +68,12 @@ template <class Config, class X, class Outs, class Ins, class Body> struct pooli
     value sum[vector];
     if constexpr (Config::slides)
       slide_windows(sum, at);
-    else if (loads_words(count))
-      fold_windows<may_load_words>(sum, at, count);
-    else
+    else if (loads_words(count)) {
+      if constexpr (folds_bytes)
+        fold_bytes(sum, at);
+      else
+        fold_windows<may_load_words>(sum, at, count);
+    } else
       fold_windows<false>(sum, at, count);
     apply_body<along>(body, outs, ins, at, count, sum);
   }
@@ -81,6 +85,16 @@ private:
   }
   using element = typename X::element;
   static constexpr bool may_load_words = along == 1 && detail::lies_in_words<1, vector, X>;
+  /// Maxima of bytes, four at a time where there are instructions for it.
+  TENON_FN static constexpr bool takes_bytes() {
+    if constexpr (sizeof(element) == 1 && vector % 4 == 0)
+      return may_load_words && detail::is_same<kind, pooling_max> &&
+             (detail::is_same<value, int8_t> ||
+              detail::is_same<value, uint8_t>)&&ptx::byte_maxima<detail::bare<element>>::pays;
+    else
+      return false;
+  }
+  static constexpr bool folds_bytes = takes_bytes();
   /// Whether a run's taps are whole words.
   TENON_DEVICE bool loads_words(int count) const {
     if constexpr (may_load_words)
@@ -181,6 +195,35 @@ private:
     TENON_UNROLL
     for (int v = 0; v < vector; ++v)
       sum[v] = kind::finish(sum[v], inside[v], padded[v]);
+  }
+  TENON_DEVICE void fold_bytes(value (&sum)[vector], const int (&at)[4]) const {
+    ptx::byte_maxima<value> largest[vector / 4];
+    const int y0 = at[2] * int(index_t(cfg.stride_h)) - int(index_t(cfg.pad_top));
+    const int x0 = at[3] * int(index_t(cfg.stride_w)) - int(index_t(cfg.pad_left));
+    const int in_h = int(index_t(cfg.in_h)), in_w = int(index_t(cfg.in_w));
+    const int rows = in_h > 0 && in_w > 0 ? int(index_t(cfg.kernel_h)) : 0;
+    for (int ky = 0; ky < rows; ++ky) {
+      const int y = y0 + ky * int(index_t(cfg.dilation_h));
+      for (int kx = 0; kx < int(index_t(cfg.kernel_w)); ++kx) {
+        const int column = x0 + kx * int(index_t(cfg.dilation_w));
+        const bool is_inside = unsigned(y) < unsigned(in_h) && unsigned(column) < unsigned(in_w);
+        const int point[4] = {at[0], at[1], is_inside ? y : 0, is_inside ? column : 0};
+        unsigned words[vector / 4];
+        detail::load_words(words,
+                           reinterpret_cast<const unsigned *>(x.data + offset(x.strides, point)));
+        TENON_UNROLL
+        for (int i = 0; i < vector / 4; ++i) {
+          ptx::byte_maxima<value> next = largest[i];
+          next.take(words[i]);
+          largest[i] = is_inside ? next : largest[i];
+        }
+      }
+    }
+    unsigned words[vector / 4];
+    TENON_UNROLL
+    for (int i = 0; i < vector / 4; ++i)
+      words[i] = largest[i].word();
+    memcpy(static_cast<void *>(sum), words, sizeof(sum));
   }
   /// One tap of every window of the run, and whether it lies inside x. In place of one that does
   /// not another is loaded: without branches the loads of all taps are on their way together.

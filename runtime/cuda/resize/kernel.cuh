@@ -16,7 +16,8 @@
 // works. A run along columns that repeat, of whole periods, loads each element that it reads once
 // for a row, and its weights are constants.
 //
-// Config (derive from window_defaults): batch, channels, out_h, out_w. Schedule: along, vector.
+// Config (derive from window_defaults): batch, channels, out_h, out_w, whole_runs (of results and
+// operands of the body). Schedule: along, vector.
 // x over (n, c, h, w); outs and ins over (n, c, oh, ow).
 #ifndef TENON_RUNTIME_CUDA_RESIZE_KERNEL_CUH
 #define TENON_RUNTIME_CUDA_RESIZE_KERNEL_CUH
@@ -162,7 +163,9 @@ struct resize_kernel {
       for (int v = 0; v < vector; ++v)
         result[v] = value(sum[v]);
     }
-    apply_body<along>(body, outs, ins, at, count, result);
+    operand_runs<vector, Ins> operands;
+    operands.template load<along, operand_part::all, Config::whole_runs>(ins, at, count);
+    apply_to_runs<along, Config::whole_runs>(body, outs, operands, at, count, result);
   }
 
 private:

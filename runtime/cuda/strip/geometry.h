@@ -10,6 +10,7 @@ namespace cuda {
 
 struct strip_geometry {
   index_t rows, n, k, bits; // x [rows][k], weights [n][k] of so many bits
+  bool scaled;              // by blocks of 32 along k
   index_t matrices;         // of weights, whose outputs the body takes together
   // The schedule: tiles of a warp in a stage; strips whose sums a warp has at a time; stages of the
   // ring; blocks that share a strip along k; and blocks of the grid at most.
@@ -24,7 +25,7 @@ struct strip_geometry {
   // --- tiles of 16 outputs: a strip of them along k is a whole number of pairs ---
 
   TENON_FN constexpr index_t depth() const { return 256 / bits; }
-  TENON_FN constexpr index_t scale_blocks() const { return bits == 16 ? 0 : depth() / 32; }
+  TENON_FN constexpr index_t scale_blocks() const { return scaled ? depth() / 32 : 0; }
   TENON_FN constexpr index_t scale_bytes() const { return 32 * scale_blocks(); } // of a tile
   TENON_FN constexpr index_t row_tiles() const { return 2 * ceil_div(k, 2 * depth()); }
   TENON_FN constexpr index_t all_strips() const { return ceil_div(n, index_t(16)); }

@@ -72,25 +72,26 @@ template <bool CopyEngine, class Config, class X, class Matrices, class Outs, cl
           class Norm>
 struct strip_kernel;
 
-template <bool CopyEngine, class Config, class X, class W, class Scale, int Count, class Outs,
-          class Ins, class Body, class Norm>
-struct strip_kernel<CopyEngine, Config, X, strip_matrices<W, Scale, Count>, Outs, Ins, Body, Norm> {
+template <bool CopyEngine, class Config, class X, int Count, class W, class T, class Each,
+          class Outs, class Ins, class Body, class Norm>
+struct strip_kernel<CopyEngine, Config, X, strip_matrices<Count, W, T, Each>, Outs, Ins, Body,
+                    Norm> {
   Config cfg;
   X x;
-  strip_matrices<W, Scale, Count> matrices;
+  strip_matrices<Count, W, T, Each> matrices; // multiplied as T
   Outs outs;
   Ins ins;
   Body body;
   Norm norm;
 
-  using T = detail::bare<Scale>; // that is multiplied
-  using tile = detail::strip_tile<W, T, T>;
+  using weights = strip_weights<W, T, Each>;
+  using tile = detail::strip_tile<W, T, weights::scales_blocks>;
   static constexpr int rows = Config::rows;
   static constexpr int tiles = Config::tiles, strips = Config::strips, stages = Config::stages,
                        splits = Config::splits;
-  static constexpr strip_geometry shape = {rows,   Config::n,      Config::k,  tile::bits,
-                                           Count,  tiles,          strips,     stages,
-                                           splits, Config::blocks, CopyEngine, Norm::normalizes};
+  static constexpr strip_geometry shape = {
+      rows,   Config::n, Config::k,      tile::bits, weights::scales_blocks, Count, tiles, strips,
+      stages, splits,    Config::blocks, CopyEngine, Norm::normalizes};
   static constexpr int threads = int(shape.threads()), blocks_per_sm = 2;
   static constexpr int cluster_blocks = splits; // neighbours along x
   static constexpr bool lets_next_begin = true;
@@ -218,10 +219,10 @@ private:
   }
   /// Begins to copy one stage to place `s`: all of it by one thread, or a lane's own part.
   TENON_DEVICE void copy(unsigned char *shared, const share &mine, const walk &at, int s) const {
-    const strip_weights<W, Scale> &m = matrices.of[Count > 1 ? at.slot % Count : 0];
+    const weights &m = matrices.of[Count > 1 ? at.slot % Count : 0];
     const size_t from =
         size_t(mine.strip(at.slot)) * size_t(shape.row_tiles()) + size_t(mine.begin + at.first);
-    const auto *const weights = static_cast<const unsigned char *>(m.w) + from * 512;
+    const auto *const stored = static_cast<const unsigned char *>(m.w) + from * 512;
     const auto *const scales =
         reinterpret_cast<const unsigned char *>(m.scale) + from * size_t(scale_bytes);
     unsigned char *const to = shared + s * stage_bytes;
@@ -229,7 +230,7 @@ private:
     const int count = min_of(stage_tiles, mine.tiles - at.first);
     if constexpr (CopyEngine) {
       full(shared)[s].arrive_expecting(count * (512 + scale_bytes));
-      ptx::bulk_copy::load_once(to, weights, count * 512, full(shared)[s]);
+      ptx::bulk_copy::load_once(to, stored, count * 512, full(shared)[s]);
       if constexpr (scale_bytes > 0)
         ptx::bulk_copy::load_once(to_scales, scales, count * scale_bytes, full(shared)[s]);
     } else {
@@ -238,7 +239,7 @@ private:
         const int t = warp() * tiles + j;
         if (t < count) {
           const int at_word = t * 512 + lane() * 16;
-          ptx::cp_async<16>::copy(to + at_word, weights + at_word, true);
+          ptx::cp_async<16>::copy(to + at_word, stored + at_word, true);
           if constexpr (scale_bytes > 0) {
             constexpr int each = scale_bytes / 8;
             const int at_scale = t * scale_bytes + lane() * each;
@@ -302,7 +303,8 @@ private:
   // Those of outputs g and g + 8 differ by a power of two: half of them are kept where registers
   // are few.
   static constexpr int sums_of_lane = rows > 8 ? 2 : 4;
-  using bases = float[columns][tile::blocks > 0 ? runs : 1][sums_of_lane];
+  static constexpr bool biased = tile::bias != 0;
+  using bases = float[columns][biased ? runs : 1][sums_of_lane];
   struct statistics {
     float mean, factor;
   };
@@ -597,7 +599,7 @@ private:
   }
   /// What the sums of blocks of 32 k start from: less bias times the sum of x.
   TENON_DEVICE static void start(bases &base, const part &p) {
-    if constexpr (tile::blocks > 0) {
+    if constexpr (biased) {
       const unsigned ones[4] = {tile::ones, tile::ones, tile::ones, tile::ones};
       TENON_UNROLL
       for (int c = 0; c < columns; ++c) {
@@ -617,7 +619,7 @@ private:
   /// Adds tile `at` of a warp's chunk.
   TENON_DEVICE static void multiply(float (&sum)[columns][4], const tile &w, const part &p,
                                     const bases &base, int at) {
-    if constexpr (tile::blocks == 0) {
+    if constexpr (tile::runs == 0) {
       unsigned a[4];
       w.fragment(a, 0);
       TENON_UNROLL
@@ -627,26 +629,38 @@ private:
       }
     } else {
       TENON_UNROLL
-      for (int block = 0; block < tile::blocks; ++block) {
+      for (int block = 0; block < tile::runs; ++block) {
         unsigned a[2][4];
         w.fragment(a[0], 2 * block);
         w.fragment(a[1], 2 * block + 1);
-        const int run = at * tile::blocks + block;
-        const float by[2] = {load_element(&w.scale[block][0]), load_element(&w.scale[block][1])};
+        const int run = at * tile::runs + block;
         TENON_UNROLL
         for (int c = 0; c < columns; ++c) {
-          float d[4], from[4];
-          TENON_UNROLL
-          for (int i = 0; i < 4; ++i)
-            from[i] =
-                base[c][run][i % sums_of_lane] * (i < sums_of_lane ? 1 : tile::low / tile::high);
+          float from[4] = {};
+          if constexpr (biased) {
+            TENON_UNROLL
+            for (int i = 0; i < 4; ++i)
+              from[i] =
+                  base[c][run][i % sums_of_lane] * (i < sums_of_lane ? 1 : tile::low / tile::high);
+          }
           const uint4 of = p.of(c, run);
-          mma(d, a[0], of.x, of.y, from);
-          mma(d, a[1], of.z, of.w, d);
-          TENON_UNROLL
-          for (int i = 0; i < 4; ++i)
-            if (rows > 1 || i % 2 == 0)
-              sum[c][i] = mul_add(d[i], by[i / 2], sum[c][i]);
+          if constexpr (weights::scales_blocks) {
+            float d[4];
+            mma(d, a[0], of.x, of.y, from);
+            mma(d, a[1], of.z, of.w, d);
+            TENON_UNROLL
+            for (int i = 0; i < 4; ++i)
+              if (rows > 1 || i % 2 == 0)
+                sum[c][i] = mul_add(d[i], load_element(&w.scale[block][i / 2]), sum[c][i]);
+          } else {
+            if constexpr (biased) {
+              TENON_UNROLL
+              for (int i = 0; i < 4; ++i)
+                sum[c][i] += from[i];
+            }
+            mma(sum[c], a[0], of.x, of.y, sum[c]);
+            mma(sum[c], a[1], of.z, of.w, sum[c]);
+          }
         }
       }
     }
@@ -742,8 +756,9 @@ private:
     const int items = mine_of_pass / Count * unit, first = 8 * warp() + lane() % 8;
     // What the body reads is fetched while the warps meet.
     operand_runs<1, Ins> operands;
+    float by[Count];
     if (first < items)
-      fetch(operands, mine, base, first);
+      fetch(operands, by, mine, base, first);
     if constexpr (splits > 1) {
       if (mine_of_pass == 0)
         return;
@@ -753,11 +768,14 @@ private:
     }
     for (int item = first; item < items; item += 8 * warps) {
       if (item != first)
-        fetch(operands, mine, base, item);
+        fetch(operands, by, mine, base, item);
       float value[Count][1];
       TENON_UNROLL
-      for (int m = 0; m < Count; ++m)
+      for (int m = 0; m < Count; ++m) {
         value[m][0] = added(room(shared, area, item / unit * Count + m, 0), item % unit);
+        if constexpr (weights::scales_outputs)
+          value[m][0] *= by[m];
+      }
       const place to(mine, base, item);
       if (to.there(present())) {
         const int at[2] = {to.row, to.output};
@@ -848,12 +866,19 @@ private:
     /// Of so many rows.
     TENON_DEVICE bool there(int count) const { return output < Config::n && row < count; }
   };
-  TENON_DEVICE void fetch(operand_runs<1, Ins> &operands, const share &mine, int base,
-                          int item) const {
+  /// What the body reads of an item, and what its sums are multiplied by.
+  TENON_DEVICE void fetch(operand_runs<1, Ins> &operands, float (&by)[Count], const share &mine,
+                          int base, int item) const {
     const place of(mine, base, item);
     const int at[2] = {of.row, of.output};
-    if (of.there(present()))
-      operands.template load<1>(ins, at, 1);
+    if (!of.there(present()))
+      return;
+    operands.template load<1>(ins, at, 1);
+    if constexpr (weights::scales_outputs) {
+      TENON_UNROLL
+      for (int m = 0; m < Count; ++m)
+        by[m] = load_element(matrices.of[m].scale + of.output);
+    }
   }
 };
 

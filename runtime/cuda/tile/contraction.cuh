@@ -35,6 +35,15 @@ template <class T> struct packed_parts {
 };
 template <class T> TENON_FN packed_parts<T> make_packed_parts(const T *data) { return {data}; }
 
+/// Those of two products of the same rows, whose sums the body gets together.
+template <class T> struct packed_pair {
+  using element = T;
+  const T *data[2];
+};
+template <class T> TENON_FN packed_pair<T> make_packed_pair(const T *first, const T *second) {
+  return {{first, second}};
+}
+
 /// B as rows along K.
 template <class T> struct k_major_weights {
   using element = T;

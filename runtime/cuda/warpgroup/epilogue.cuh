@@ -41,13 +41,17 @@ private:
 };
 
 /// A warpgroup's part of a tile is 64 * Blocks rows of TileN columns. Parts: how many times as many
-/// sums a thread has during the multiplications; few registers are left beside many.
-template <class Problem, class Outs, class Ins, class Body, int TileN, int Blocks, int Parts = 1>
+/// sums a thread has during the multiplications; few registers are left beside many. Products: how
+/// many sums belong to an element; those of one product are columns of the tile behind another's.
+template <class Problem, class Outs, class Ins, class Body, int TileN, int Blocks, int Parts = 1,
+          int Products = 1>
 class warpgroup_epilogue {
+  static_assert(TileN % 32 == 0 && (Products == 1 || Products == 2), "tiles are whole blocks");
   static constexpr int blocks_n = TileN / 32;
-  static constexpr int batch = blocks_n <= 4 && blocks_n * Parts <= 6 ? blocks_n : 2;
+  static constexpr int batch = blocks_n <= 4 && blocks_n * Parts * Products <= 6 ? blocks_n : 2;
   static constexpr int batches_m = Blocks * 2, batches = batches_m * (blocks_n / batch);
-  static constexpr int sums = TileN / 2; // of a thread, for 64 rows
+  static constexpr int each = TileN / 2; // sums of a thread, for 64 rows of a product
+  static constexpr int sums = Products * each;
   static constexpr bool whole = Problem::template has_whole_runs<8>();
   static_assert(blocks_n % batch == 0, "batches are whole");
 
@@ -121,6 +125,7 @@ public:
   TENON_DEVICE void finish_unit(int u, T (&eight)[8], const unit_run &run) const {
     int point[Problem::rank];
     const bool inside = seek_unit(u, point);
+    static_assert(Products == 1, "blocks divide the sums of one product");
     detail::gather_eight(eight);
     if (inside && columns_of(u) > 0)
       apply_to_runs<Problem::along, whole>(body_, outs_, run, point, columns_of(u), eight);
@@ -133,14 +138,23 @@ private:
     const bool inside = seek(b, point);
     TENON_UNROLL
     for (int j = 0; j < batch; ++j, point[Problem::along] += 32) {
-      T eight[8];
+      T eight[Products][8];
       TENON_UNROLL
-      for (int e = 0; e < 8; ++e)
-        eight[e] = sum[place(b, j, e)];
-      detail::gather_eight(eight);
+      for (int p = 0; p < Products; ++p) {
+        TENON_UNROLL
+        for (int e = 0; e < 8; ++e)
+          eight[p][e] = sum[p * each + place(b, j, e)];
+        detail::gather_eight(eight[p]);
+      }
       const int columns = min_of(problem_.columns() - first_column(b) - 32 * j, 8);
-      if (inside && columns > 0)
-        apply_to_runs<Problem::along, whole>(body_, outs_, now.columns[j], point, columns, eight);
+      if (!inside || columns <= 0)
+        continue;
+      if constexpr (Products == 1)
+        apply_to_runs<Problem::along, whole>(body_, outs_, now.columns[j], point, columns,
+                                             eight[0]);
+      else
+        apply_to_runs<Problem::along, whole>(body_, outs_, now.columns[j], point, columns, eight[0],
+                                             eight[1]);
     }
   }
   TENON_DEVICE static void take_fixed(runs &to, const runs &from) {

@@ -6,6 +6,9 @@
 //   packed weights       K-major: conv [groups * filters][kernel_h * kernel_w][channels], matmul
 //                        [n][k], rows of channels or k rounded up to 16 bytes
 //   in two parts         the same twice; a step's tile of the second lies behind that of the first
+//   of two products      packed weights twice (packed_pair, matmul only): the first product's
+//   columns
+//                        are half of a tile, the second's the other
 //   B as a view          a box, K-major or with neighbours along n
 //
 // A step is tile_k neighbours along k, of one tap in convolutions; channels beyond the last are
@@ -310,7 +313,7 @@ public:
   using element = T;
   using tile = detail::operand_tile<T, TileN, TileK, true>;
   static constexpr bool is_weights = true;
-  static constexpr int parts = Parts;
+  static constexpr int parts = Parts, products = 1;
 
   template <class W> static status encode(tensor_map &to, const problem &p, const W &w) {
     const index_t channels = index_t(p.cfg.channels), taps = p.taps(),
@@ -353,7 +356,7 @@ public:
   using element = T;
   using tile = detail::operand_tile<T, TileN, TileK, true>;
   static constexpr bool is_weights = true;
-  static constexpr int parts = Parts;
+  static constexpr int parts = Parts, products = 1;
 
   template <class W> static status encode(tensor_map &to, const problem &p, const W &w) {
     const index_t pitch = detail::weight_pitch<T>(p.depth());
@@ -383,7 +386,8 @@ private:
   int n_, k_;
 };
 
-/// Loads tiles of B, TileK x TileN, in `parts` parts, one behind the other.
+/// Loads tiles of B, TileK x TileN, in `parts` parts, one behind the other; of `products` products,
+/// TileN / products columns each.
 template <class Problem, class B, int TileN, int TileK> class tensor_b;
 
 template <class Problem, class T, int TileN, int TileK>
@@ -397,6 +401,41 @@ class tensor_b<Problem, packed_parts<T>, TileN, TileK>
   using tensor_weights<Problem, T, TileN, TileK, 2>::tensor_weights;
 };
 
+/// The maps of two products' weights.
+struct tensor_map_pair {
+  tensor_map of[2] = {};
+};
+
+template <class Config, class X, class T, int TileN, int TileK>
+class tensor_b<matmul_problem<Config, X>, packed_pair<T>, TileN, TileK> {
+  using problem = matmul_problem<Config, X>;
+  using each = tensor_weights<problem, T, TileN / 2, TileK, 1>;
+
+public:
+  using element = T;
+  using tile = detail::operand_tile<T, TileN, TileK, true>;
+  static constexpr bool is_weights = true;
+  static constexpr int parts = 1, products = 2;
+
+  static status encode(tensor_map_pair &to, const problem &p, const packed_pair<T> &w) {
+    TENON_CHECK(each::encode(to.of[0], p, packed_weights<T>{w.data[0]}));
+    return each::encode(to.of[1], p, packed_weights<T>{w.data[1]});
+  }
+  TENON_DEVICE tensor_b(const problem &, const packed_pair<T> &, int n0, int, int step)
+      : n_(n0), k_(step * TileK) {}
+  TENON_DEVICE void load(void *to, const tensor_map_pair &maps, ptx::mbarrier &done) {
+    const int at[2] = {k_, n_};
+    TENON_UNROLL
+    for (int i = 0; i < products; ++i)
+      ptx::tensor_copy_tiled::load(static_cast<unsigned char *>(to) + i * each::tile::bytes,
+                                   maps.of[i], done, at);
+    k_ += TileK;
+  }
+
+private:
+  int n_, k_;
+};
+
 template <class Config, class X, class T, class S, int TileN, int TileK>
 class tensor_b<matmul_problem<Config, X>, view<T, S>, TileN, TileK> {
   using problem = matmul_problem<Config, X>;
@@ -406,7 +445,7 @@ public:
   using element = detail::bare<T>;
   using tile = typename boxes::tile;
   static constexpr bool is_weights = false;
-  static constexpr int parts = 1;
+  static constexpr int parts = 1, products = 1;
 
   static status encode(tensor_map &to, const problem &p, const view<T, S> &b) {
     return boxes::encode(to, b, p.columns(), p.depth(), index_t(p.cfg.batch1),

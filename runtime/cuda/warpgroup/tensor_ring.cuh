@@ -74,8 +74,11 @@ struct tensor_operands {
   using loader_of_b = tensor_b<Problem, B, TileN, TileK>;
   using element = typename Problem::element;
   using weight = typename loader_of_b::element;
-  static constexpr int parts = max_of(Parts, loader_of_b::parts);
-  /// How many times as many sums as there are results a thread holds while it multiplies.
+  static constexpr int parts = max_of(Parts, loader_of_b::parts), products = loader_of_b::products;
+  /// Columns of the result, to each of which as many sums belong as there are products.
+  static constexpr int columns = TileN / products;
+  using map_of_b = typename detail::choose_type<products == 1, tensor_map, tensor_map_pair>::type;
+  /// How many times as many sums as there are of the tile a thread holds while it multiplies.
   static constexpr int sums_held = is_promoted<element> ? 2 : parts;
   using ring = tensor_ring<loader_of_a, loader_of_b, Stages, parts>;
   static_assert(parts == 1 || detail::is_same<element, float>, "floats have two parts");
@@ -93,7 +96,7 @@ struct tensor_operands {
     return {part, {problem, part.m0, part.slice, part.first}};
   }
 
-  static status encode(tensor_map &map_a, tensor_map &map_b, const Problem &problem, const B &b) {
+  static status encode(tensor_map &map_a, map_of_b &map_b, const Problem &problem, const B &b) {
     TENON_CHECK(loader_of_a::encode(map_a, problem));
     return loader_of_b::encode(map_b, problem, b);
   }
@@ -104,11 +107,15 @@ struct tensor_operands {
   /// By the thread that has initialised the barriers: brings the maps near, and the weights of the
   /// steps ahead on their way.
   TENON_DEVICE static void prefetch(ring buffers, const Problem &problem, const B &b,
-                                    const tensor_map &map_a, const tensor_map &map_b,
-                                    begun &first) {
+                                    const tensor_map &map_a, const map_of_b &map_b, begun &first) {
     ptx::proxy_fence::shared();
     ptx::prefetch_tensor_map::hint(map_a);
-    ptx::prefetch_tensor_map::hint(map_b);
+    if constexpr (products == 1) {
+      ptx::prefetch_tensor_map::hint(map_b);
+    } else {
+      ptx::prefetch_tensor_map::hint(map_b.of[0]);
+      ptx::prefetch_tensor_map::hint(map_b.of[1]);
+    }
     if constexpr (loader_of_b::is_weights) {
       const block_part &part = first.part;
       loader_of_b from_b(problem, b, part.n0, part.slice, part.first);

@@ -93,5 +93,7 @@ int main() {
   pooling<f16, 1, 1, 8>(1, 16, 7, 7, 7, 1, 1, 0, false);
   pooling<float, 2, 1, 4, 4>(1, 8, 0, 5, 2, 1, 1, 1, false); // no pixels
   pooling<int8_t, 0, 1, 16, 4>(1, 36, 6, 6, 2, 1, 1, 1, false);
+  pooling<uint8_t, 0, 1, 8, 8>(2, 16, 9, 8, 3, 2, 1, 1, false); // four bytes at a time
+  pooling<int8_t, 0, 1, 16, 16>(1, 32, 7, 6, 3, 1, 2, 2, false);
   return finish();
 }

@@ -1,8 +1,8 @@
 // Architectures: 900a
 //
 // Tests of strip_sm80 and strip_sm90: 1 to 16 rows of halves with weights of 16, 8 and 4 bits,
-// ragged sizes, strips shared by two blocks, two matrices, rows that the kernel normalises; results
-// of one row equal in every bit what it gives beside others.
+// scales of blocks and of outputs, ragged sizes, strips shared by two blocks, two matrices, rows
+// that the kernel normalises; results of one row equal in every bit what it gives beside others.
 #include "cuda/base/computed.cuh"
 #include "cuda/strip/kernel.cuh"
 #include "shared/harness.h"
@@ -25,20 +25,23 @@ struct scaled {
   template <class L, class V> TENON_FN V operator()(L, V x, V by) const { return x * by; }
 };
 
-/// Weights [n][k], packed as the kernel has them, and what they mean.
-template <class W, class T> struct packed_weights {
+/// Weights [n][k], packed as the kernel has them, and what they mean; scales by blocks, or one Each
+/// of each output.
+template <class W, class T, class Each> struct packed_weights {
+  using stored = cuda::strip_weights<W, T, Each>;
   static constexpr int bits = packed_bits<W> > 0 ? packed_bits<W> : 8 * int(sizeof(W));
-  static constexpr int depth = 256 / bits, blocks = bits == 16 ? 0 : depth / 32;
+  static constexpr int depth = 256 / bits, blocks = stored::scales_blocks ? depth / 32 : 0;
+  static constexpr bool is_f8 = detail::is_same<W, f8e4m3>;
   int tiles;
   std::vector<double> value;
   buffer<uint8_t> w;
-  buffer<T> scale;
+  buffer<typename stored::scale_type> scale;
 
   packed_weights(int n, int k)
       : tiles((k + 2 * depth - 1) / (2 * depth) * 2), value(size_t(n) * size_t(k)),
         w(index_t((n + 15) / 16) * tiles * 512),
-        scale(max_of(1, (n + 15) / 16 * tiles * 16 * blocks)) {
-    const uint8_t filler = bits == 16 ? 0 : bits == 8 ? 128 : 0x88;
+        scale(max_of(n, (n + 15) / 16 * tiles * 16 * blocks)) {
+    const uint8_t filler = bits == 16 || is_f8 ? 0 : bits == 8 ? 128 : 0x88;
     w.fill(filler);
     scale.fill(0.0f);
     for (int o = 0; o < n; ++o)
@@ -64,24 +67,33 @@ template <class W, class T> struct packed_weights {
         w.set(lane + 4 * r + 2 * h + b, bytes[b]);
     } else {
       const int block = i % depth / 32;
-      const index_t of = ((tile * 8 + g) * blocks + block) * 2 + row / 8;
-      if (in == 0)
-        scale.set(of, 0.02f + 0.1f * fabsf(random_float()));
-      int q;
-      if (bits == 8) {
-        q = random_int(-128, 127);
-        w.set(lane + 8 * s + 2 * r + h, uint8_t(q + 128));
+      const index_t of = blocks ? ((tile * 8 + g) * blocks + block) * 2 + row / 8 : o;
+      if (blocks ? in == 0 : i == 0)
+        scale.set(of, (0.02f + 0.1f * fabsf(random_float())) / (is_f8 ? 64 : 1));
+      double q;
+      if constexpr (is_f8) {
+        const int code = random_int(0, 126) | random_int(0, 1) << 7, at = code & 127;
+        q = (at < 8 ? at / 512.0 : ldexp(8 + at % 8, at / 8 - 10)) * (code > 127 ? -1 : 1);
+        const index_t place = lane + 8 * s + r / 2 * 4 + 2 * h;
+        const int old = int(w.get(place)) | int(w.get(place + 1)) << 8,
+                  bits_of = r % 2 ? code >> 7 << 15 | at << 7 : code >> 7 << 14 | at;
+        w.set(place, uint8_t(old | bits_of));
+        w.set(place + 1, uint8_t((old | bits_of) >> 8));
+      } else if (bits == 8) {
+        const int eight = random_int(-128, 127);
+        w.set(lane + 8 * s + 2 * r + h, uint8_t(eight + 128));
+        q = eight;
       } else {
-        q = random_int(-8, 7);
-        const int nibble = 4 * h + r;
+        const int four = random_int(-8, 7), nibble = 4 * h + r;
         const index_t byte = lane + 4 * (2 * block + s) + nibble / 2;
         const int old = int(w.get(byte)), shift = nibble % 2 * 4;
-        w.set(byte, uint8_t((old & ~(15 << shift)) | (q + 8) << shift));
+        w.set(byte, uint8_t((old & ~(15 << shift)) | (four + 8) << shift));
+        q = four;
       }
       meant = q * double(scale.get(of));
     }
   }
-  const cuda::strip_weights<W, T> of() { return {w.device(), scale.device()}; }
+  const stored of() { return {w.device(), scale.device()}; }
 };
 
 /// What the kernel is told of how rows lie, with and without a norm.
@@ -93,9 +105,10 @@ struct config : Schedule, Lies {
   static constexpr int rows = Rows, n = N, k = K;
 };
 
-template <class W, class T, int N, int K, int Count, norm_kind Norm, class Schedule>
+template <class W, class T, int N, int K, int Count, norm_kind Norm, class Schedule,
+          class Each = void>
 struct strip_case {
-  packed_weights<W, T> first{N, K}, second{Count > 1 ? N : 1, Count > 1 ? K : 1};
+  packed_weights<W, T, Each> first{N, K}, second{Count > 1 ? N : 1, Count > 1 ? K : 1};
   buffer<T> bias{N}, gamma{K};
 
   strip_case() {
@@ -107,7 +120,7 @@ struct strip_case {
   template <bool CopyEngine, int Rows, bool Aligned, class M> void run(T *x, T *y, M m) {
     config<M, Rows, N, K, lies<Aligned, Norm != norm_kind::none>, Schedule> cfg{};
     cfg.m = m;
-    cuda::strip_matrices<W, T, Count> matrices{};
+    cuda::strip_matrices<Count, W, T, Each> matrices{};
     matrices.of[0] = first.of();
     if (Count > 1)
       matrices.of[Count - 1] = second.of();
@@ -134,7 +147,7 @@ struct strip_case {
   template <bool CopyEngine, int Most, int... Fewer> void check(const char *name) {
     constexpr bool aligned = K % 8 == 0;
     name_case("%s%s %d bits n%d k%d m%d x%d norm %d tiles %d strips %d stages %d splits %d", name,
-              CopyEngine ? "_sm90" : "_sm80", packed_weights<W, T>::bits, N, K, Most, Count,
+              CopyEngine ? "_sm90" : "_sm80", packed_weights<W, T, Each>::bits, N, K, Most, Count,
               int(Norm), Schedule::tiles, Schedule::strips, Schedule::stages, Schedule::splits);
     buffer<T> x(Most * K), y(Most * N);
     x.fill_random();
@@ -161,6 +174,10 @@ struct strip_case {
       check_rows<CopyEngine, Most, aligned>(x.device(), y, dyn(Most));
       check_rows<CopyEngine, Most, aligned>(x.device(), y, dyn(1));
     }
+#if defined(TENON_TEST_ON_DEVICE)
+    for (int i = 0; i < 50; ++i) // each time the same bits
+      check_rows<CopyEngine, Most, aligned>(x.device(), y, fixed<Most>{});
+#endif
   }
   template <bool CopyEngine, int Rows, bool Aligned, class M>
   void check_rows(T *x, buffer<T> &whole, M m) {
@@ -230,6 +247,26 @@ int main() {
       "strip");
   strip_case<int4_t, bf16, 72, 352, 1, none, strip_schedule<2, 4, 4, 1, 3>>{}.check<true, 8, 1>(
       "strip");
+  // One scale for each output.
+  strip_case<f8e4m3, f16, 200, 608, 1, none, strip_schedule<2, 4, 4, 1, 5>, float>{}
+      .check<true, 8, 1, 3>("strip");
+  strip_case<f8e4m3, f16, 100, 2056, 2, rms, strip_schedule<4, 4, 4, 2, 6>, f16>{}
+      .check<true, 16, 1>("strip");
+  strip_case<f8e4m3, f16, 72, 320, 1, none, strip_schedule<2, 2, 4, 1, 3>>{}.check<true, 8, 1>(
+      "strip");
+  strip_case<int8_t, f16, 72, 517, 1, layer, strip_schedule<2, 4, 4, 1, 3>, float>{}
+      .check<false, 9, 1>("strip");
+#if defined(TENON_TEST_ON_DEVICE)
+  // Layers of a decoder, as many blocks as a machine has: too large for the emulator.
+  strip_case<f16, f16, 3072, 2048, 1, rms, strip_schedule<4, 4, 2, 2, 132>>{}.check<true, 16, 1>(
+      "strip");
+  strip_case<f16, f16, 2048, 2048, 1, none, strip_schedule<4, 4, 3, 1, 132>>{}.check<true, 16, 1>(
+      "strip");
+  strip_case<f16, f16, 2048, 2048, 2, rms, strip_schedule<2, 2, 3, 1, 132>>{}.check<true, 16, 1>(
+      "strip");
+  strip_case<f16, f16, 2048, 8192, 1, none, strip_schedule<4, 4, 3, 2, 132>>{}.check<true, 16, 1>(
+      "strip");
+#endif
 #endif
   strip_case<f16, f16, 20, 40, 1, none, strip_schedule<4, 4, 4, 2, 4>>{}.check<true, 1>("strip");
   strip_case<f16, f16, 100, 517, 1, layer, strip_schedule<2, 4, 4, 1, 3>>{}.check<true, 4, 1>(
@@ -239,5 +276,7 @@ int main() {
   strip_case<int4_t, f16, 72, 320, 2, rms, strip_schedule<2, 4, 4, 1, 3>>{}.check<true, 1>("strip");
   strip_case<int4_t, f16, 72, 352, 1, none, strip_schedule<4, 4, 3, 1, 3>>{}.check<false, 8, 1>(
       "strip");
+  strip_case<f8e4m3, f16, 72, 352, 1, none, strip_schedule<4, 4, 3, 1, 3>, float>{}
+      .check<false, 8, 1>("strip");
   return finish();
 }

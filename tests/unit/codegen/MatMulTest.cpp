@@ -126,6 +126,59 @@ TEST(MatMulTactic, PackedInt8) {
   check(c);
 }
 
+TEST(MatMulTactic, PackedBf16) {
+  CompiledCase c;
+  // Rows of three batches, one row, operands that are rounded on the way in, and batches that have
+  // their own right operands, of odd depth.
+  c.text = R"(module "m" stage=imported {
+  graph @main (%x "x": tensor<3x5x31xbf16>, %v "v": tensor<1x64xbf16>, %f "f": tensor<7x30xf32>, %b "b": tensor<2x4x9xbf16>) -> ("y", "z", "r", "u") {
+    %w = constant {value = random<31x21xbf16>} : tensor<31x21xbf16>
+    %y = matmul %x, %w : tensor<3x5x21xbf16>
+    %k = constant {value = random<150x64xbf16>} : tensor<150x64xbf16>
+    %z = matmul %v, %k {trans_b = true} : tensor<1x150xbf16>
+    %h = map %f (%e: f32) {
+      %0 = mul %e, %e : f32
+      %1 = cast %0 {to = !bf16} : bf16
+      yield %1
+    } : tensor<7x30xbf16>
+    %q = constant {value = random<30x18xbf16>} : tensor<30x18xbf16>
+    %r = matmul %h, %q : tensor<7x18xbf16>
+    %o = constant {value = random<2x9x20xbf16>} : tensor<2x9x20xbf16>
+    %u = matmul %b, %o : tensor<2x4x20xbf16>
+    return %y, %z, %r, %u
+  }
+})";
+  c.passes = "fuse,isolate";
+  c.tolerance = 8e-3; // a unit in the last place of bf16
+  c.tactics = {"matmul_bf16", "matmul_bf16", "matmul_bf16", "matmul_bf16"};
+  c.targets = {"cpu:x86-64-v2", "cpu:x86-64-v3", "cpu:native"};
+  check(c);
+  c.tactics = {"matmul", "matmul", "matmul", "matmul"};
+  c.targets = {"cpu:generic"};
+  check(c);
+}
+
+TEST(MatMulTactic, BytesOfSeveralMatricesWithZeroPoints) {
+  CompiledCase c;
+  c.text = R"(module "m" stage=imported {
+  graph @main (%x "x": tensor<2x3x5x30xu8>, %v "v": tensor<3x30x7xi8>, %zx "zx": tensor<u8>, %zv "zv": tensor<i8>) -> ("y", "z") {
+    %w = constant {value = random<30x21xi8>} : tensor<30x21xi8>
+    %t = constant {value = random<21x30xi8>} : tensor<21x30xi8>
+    %a = constant {value = dense<21xi8: -128, -91, -54, -17, 20, 57, 94, -125, -88, -51, -14, 23, 60, 97, -122, -85, -48, -11, 26, 63, 100>} : tensor<21xi8>
+    %b = constant {value = dense<i8: -100>} : tensor<i8>
+    %y = matmul %x, %w, %zx, %a : tensor<2x3x5x21xi32>
+    %z = matmul %v, %t, %zv, %b {trans_a = true, trans_b = true} : tensor<3x7x21xi32>
+    return %y, %z
+  }
+})";
+  c.tactics = {"conv_bytes", "conv_bytes"};
+  c.targets = {"cpu:x86-64-v3", "cpu:native"};
+  check(c);
+  c.tactics = {"matmul_direct", "matmul_direct"};
+  c.targets = {"cpu:generic"};
+  check(c);
+}
+
 TEST(MatMulTactic, DirectIntegers) {
   CompiledCase c;
   c.text = R"(module "m" stage=imported {

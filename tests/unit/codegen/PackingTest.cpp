@@ -150,22 +150,67 @@ TEST(Packing, TilesAreRagged) {
   }
 }
 
-/// Room that held another constant leaves nothing in the padding.
-TEST(Packing, RoomIsUsedAgain) {
+/// The bytes of a constant, put together from its parts; each lies where `make` was told.
+std::string inParts(const PackedConstant &constant, size_t &parts) {
+  std::string inOrder, placed(constant.size(), '?');
+  parts = 0;
+  constant.forParts(
+      [&](size_t at, llvm::StringRef part) { std::copy(part.begin(), part.end(), &placed[at]); },
+      [&](llvm::StringRef part) {
+        EXPECT_EQ(inOrder.size() % 8, 0u) << "a part that is not the last";
+        inOrder += part;
+        ++parts;
+      });
+  EXPECT_TRUE(inOrder == placed);
+  return inOrder;
+}
+
+/// Layouts of several parts, whose padding is zero whatever was in a part's room before: padded and
+/// with an origin along the outermost dimension, in blocks, with a dimension of extent 1 before it.
+TEST(Packing, LargeConstantsComeInParts) {
   Context c;
-  PackedConstant::Room room;
-  for (auto [rows, alloc] : {std::pair<int64_t, int64_t>{90, 90}, {50, 64}, {70, 72}}) {
-    const Tensor t = counted(Element::F16, {rows, 3});
-    const LayoutAxis axes[] = {axis(1), axis(0, 0, false, c.dim(alloc))};
-    Operation *op =
-        Operation::create(Op::Constant, {}, {{"value", Literal(std::make_shared<const Tensor>(t))}},
-                          {Type::tensor(c, Element::F16, t.shape(), Layout::get(c, axes))}, 0);
-    const PackedConstant constant(*op);
-    const Type type = op->result()->type();
-    op->erase(); // it lives without
-    EXPECT_EQ(constant.size(), size_t(6 * alloc));
-    EXPECT_EQ(constant.bytes(room).str(), packedSlowly(t, type));
-  }
+  const int64_t shape[] = {1, 901, 1003};
+  for (Element e : {Element::U8, Element::F16, Element::F32})
+    for (const auto &axes : {std::vector<LayoutAxis>{axis(0), axis(1), axis(2)},
+                             {axis(0), axis(2), axis(1)},
+                             {axis(0), axis(2), axis(1, 0, false, c.dim(960))},
+                             {axis(1, 16, false), axis(0), axis(2), axis(1, 16, true)},
+                             {axis(2, 0, false, c.dim(1024), 5), axis(0), axis(1)},
+                             {axis(2, 32, false, c.dim(1088), 40), axis(1),
+                              axis(2, 32, true, c.dim(1088)), axis(0)}}) {
+      const Type type = Type::tensor(c, e, llvm::ArrayRef<int64_t>(shape), Layout::get(c, axes));
+      const Tensor t = counted(e, shape);
+      Operation *op = Operation::create(
+          Op::Constant, {}, {{"value", Literal(std::make_shared<const Tensor>(t))}}, {type}, 0);
+      const PackedConstant constant(*op);
+      op->erase(); // it lives without
+      size_t parts = 0;
+      EXPECT_TRUE(inParts(constant, parts) == packedSlowly(t, type)) << toString(type);
+      EXPECT_EQ(parts > 1, e != Element::U8 || constant.size() > 1 << 20) << toString(type);
+    }
+}
+
+/// What is made of the same bytes in the same way is known to be equal; other equal bytes are
+/// found.
+TEST(Packing, EqualConstantsAreFound) {
+  Context c;
+  const auto constant = [&](const Literal &l, Layout layout) {
+    Operation *op = Operation::create(Op::Constant, {}, {{"value", l}},
+                                      {Type::tensor(c, l->element(), l->shape(), layout)}, 0);
+    PackedConstant packed(*op);
+    op->erase();
+    return packed;
+  };
+  const LayoutAxis swapped[] = {axis(1), axis(0)};
+  const auto a = std::make_shared<const Tensor>(counted(Element::F16, {3, 5})),
+             b = std::make_shared<const Tensor>(counted(Element::F16, {3, 5})),
+             line = std::make_shared<const Tensor>(counted(Element::F16, {15, 1}));
+  EXPECT_TRUE(constant(a, Layout()).isMadeAlike(constant(a, Layout())));
+  EXPECT_FALSE(constant(a, Layout()).isMadeAlike(constant(a, Layout::get(c, swapped))));
+  EXPECT_FALSE(constant(a, Layout()).isMadeAlike(constant(b, Layout())));
+  EXPECT_TRUE(constant(a, Layout()).hasBytesOf(constant(b, Layout())));
+  EXPECT_FALSE(constant(a, Layout()).hasBytesOf(constant(b, Layout::get(c, swapped))));
+  EXPECT_TRUE(constant(line, Layout()).hasBytesOf(constant(line, Layout::get(c, swapped))));
 }
 
 /// A constant of `filters`, in 4 x 4 places for each where Winograd's products are stored.
@@ -209,6 +254,37 @@ TEST(Packing, FiltersAreStoredTransformed) {
   ASSERT_EQ(plain.size(), 18u);
   EXPECT_EQ(plain[1], 4.f);
   EXPECT_EQ(plain[16], 9.f);
+}
+
+/// Filters outermost, which are transformed part by part, and channels outermost, which are not:
+/// the bytes of the whole.
+TEST(Packing, TransformedFiltersComeInParts) {
+  Context c;
+  Tensor filters(Element::F32, {100, 300, 3, 3});
+  auto *g = filters.mutableAs<float>();
+  for (int64_t i = 0; i < filters.size(); ++i)
+    g[i] = float(i * 31 % 197 - 98) / 7;
+  for (auto [word, side] : {std::pair<const char *, int64_t>{"winograd", 4}, {"winograd6", 6}})
+    for (bool filtersOutermost : {true, false}) {
+      const LayoutAxis down = axis(2, 0, false, c.dim(side)),
+                       across = axis(3, 0, false, c.dim(side));
+      const std::vector<LayoutAxis> axes =
+          filtersOutermost
+              ? std::vector<LayoutAxis>{axis(0, 16), down, across, axis(1), axis(0, 16, true)}
+              : std::vector<LayoutAxis>{axis(1), down, across, axis(0)};
+      Operation *op = Operation::create(
+          Op::Constant, {}, {{"value", Literal(std::make_shared<const Tensor>(filters))}},
+          {Type::tensor(c, Element::F32, filters.shape(), Layout::get(c, axes))}, 0);
+      op->set("stored", Word{word});
+      const Tensor t = storedElements(*op);
+      std::string whole(packedBytes(t, storedType(*op)), '\0');
+      packConstant(t, storedType(*op), whole.data());
+      const PackedConstant constant(*op);
+      op->erase();
+      size_t parts = 0;
+      EXPECT_TRUE(inParts(constant, parts) == whole) << word << ", " << filtersOutermost;
+      EXPECT_GT(parts, 1u);
+    }
 }
 
 TEST(Packing, FiltersOfVolumesAreStoredTransformed) {

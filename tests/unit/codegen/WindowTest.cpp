@@ -132,6 +132,27 @@ TEST(ConvDirectTactic, RunTimeWeights) {
   check(c);
 }
 
+TEST(ConvTactic, BytesWithZeroPointsOfWeights) {
+  CompiledCase c;
+  c.text = R"(module "m" stage=imported {
+  graph @main (%x "x": tensor<1x3x7x9xu8>, %v "v": tensor<2x18x6x7xi8>, %zx "zx": tensor<u8>, %zv "zv": tensor<i8>) -> ("y", "z", "u") {
+    %w = constant {value = random<19x3x3x3xi8>} : tensor<19x3x3x3xi8>
+    %a = constant {value = dense<19xi8: -128, -91, -54, -17, 20, 57, 94, -125, -88, -51, -14, 23, 60, 97, -122, -85, -48, -11, 26>} : tensor<19xi8>
+    %y = conv %x, %w, %zx, %a {pads = [1, 1, 1, 1], strides = [2, 2]} : tensor<1x19x4x5xi32>
+    %d = constant {value = random<18x1x3x3xi8>} : tensor<18x1x3x3xi8>
+    %b = constant {value = dense<18xi8: -128, -91, -54, -17, 20, 57, 94, -125, -88, -51, -14, 23, 60, 97, -122, -85, -48, -11>} : tensor<18xi8>
+    %z = conv %v, %d, %zv, %b {pads = [1, 1, 1, 1], groups = 18} : tensor<2x18x6x7xi32>
+    %k = constant {value = random<5x18x1x1xi8>} : tensor<5x18x1x1xi8>
+    %e = constant {value = dense<i8: 99>} : tensor<i8>
+    %u = conv %v, %k, %zv, %e : tensor<2x5x6x7xi32>
+    return %y, %z, %u
+  }
+})";
+  c.tactics = {"conv_bytes", "depthwise_bytes", "conv_bytes"};
+  c.targets = {"cpu:x86-64-v3", "cpu:native"};
+  check(c);
+}
+
 TEST(ConvInt8Tactic, ZeroPointOfTheInputAndPadding) {
   CompiledCase c;
   c.text = R"(module "m" stage=imported {
@@ -152,13 +173,35 @@ TEST(ConvInt8Tactic, ZeroPointOfTheInputAndPadding) {
   check(c);
 }
 
+TEST(ConvBf16Tactic, WindowsLinesAndPlanes) {
+  CompiledCase c;
+  c.text = R"(module "m" stage=imported {
+  graph @main (%x "x": tensor<1x3x9x11xbf16>, %v "v": tensor<2x16x6x6xbf16>, %l "l": tensor<1x5x30xbf16>) -> ("y", "z", "u") {
+    %w = constant {value = random<19x3x3x3xbf16>} : tensor<19x3x3x3xbf16>
+    %y = conv %x, %w {pads = [1, 1, 1, 1], strides = [2, 2]} : tensor<1x19x5x6xbf16>
+    %k = constant {value = random<8x16x1x1xbf16>} : tensor<8x16x1x1xbf16>
+    %z = conv %v, %k : tensor<2x8x6x6xbf16>
+    %o = constant {value = random<33x5x3xbf16>} : tensor<33x5x3xbf16>
+    %u = conv %l, %o {pads = [1, 1], dilations = [2]} : tensor<1x33x28xbf16>
+    return %y, %z, %u
+  }
+})";
+  c.tolerance = 8e-3; // a unit in the last place of bf16
+  c.tactics = {"conv_bf16", "conv_bf16", "conv_bf16"};
+  c.targets = {"cpu:x86-64-v3", "cpu:native"};
+  check(c);
+  c.tactics = {"conv", "conv", "conv"};
+  c.targets = {"cpu:generic"};
+  check(c);
+}
+
 TEST(ConvDirectTactic, Integers) {
   check("conv_direct", R"(module "m" stage=imported {
-  graph @main (%x "x": tensor<1x3x5x5xu8>) -> ("y") {
+  graph @main (%x "x": tensor<1x6x5x5xu8>) -> ("y") {
     %w = constant {value = random<4x3x3x3xi8>} : tensor<4x3x3x3xi8>
     %a = constant {value = dense<u8: 100>} : tensor<u8>
     %b = constant {value = dense<4xi8: 1, 0, -3, 9>} : tensor<4xi8>
-    %y = conv %x, %w, %a, %b {pads = [1, 1, 1, 1], strides = [2, 2]} : tensor<1x4x3x3xi32>
+    %y = conv %x, %w, %a, %b {pads = [1, 1, 1, 1], strides = [2, 2], groups = 2} : tensor<1x4x3x3xi32>
     return %y
   }
 })");

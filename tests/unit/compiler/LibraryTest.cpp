@@ -193,7 +193,7 @@ TEST(Library, WrongSettingsAreMessages) {
       {[](Request &r) {
          r.settings.ranges["N"] = {4, 1};
        },
-       {"--range: ", "N=4..1", "N=1..32"}},
+       {"--range: N: ", "'4..1'", "write N=1..4"}},
       {[](Request &r) { r.settings.states["x"] = {"absent"}; }, {"absent"}},
       {[](Request &r) { r.settings.io["absent"] = "f16"; }, {"absent"}},
       {[](Request &r) {

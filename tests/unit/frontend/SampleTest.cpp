@@ -51,7 +51,9 @@ TEST(Samples, PositionsThatAreNoNumbersReadNothingOutside) {
         EXPECT_EQ(y.at(2), 0);
       }
       if (std::string(padding) == "border") {
-        EXPECT_EQ(y.at(1), 1) << mode;
+        if (std::string(mode) != "cubic") { // whose weights are no numbers there
+          EXPECT_EQ(y.at(1), 1) << mode;
+        }
         EXPECT_EQ(y.at(2), 2) << mode;
       }
     }

@@ -300,6 +300,8 @@ TEST(Symbol, PiecesOfOtherDeclaredExtentsDoNotFit) {
 
 TEST(Symbol, RangesOfDimensionsBoundNoResults) {
   TestModel m = placed(1);
+  m.node("ConstantOfShape", {"place0"}, {"filled"});
+  m.output("filled");
   ImportOptions options;
   options.bindDims = {{"rows", 8}};
   options.ranges = {{"place0", {0, 3}}};

@@ -1,6 +1,8 @@
 // Tests extents: normalisation keeps values, bounds hold, printing is unambiguous.
 #include "Support.h"
 
+#include "ir/SumBounds.h"
+
 #include "llvm/Support/raw_ostream.h"
 
 #include <map>
@@ -294,6 +296,37 @@ TEST(Dim, ElementsAreNoMoreThanExtentsAllow) {
             w = cutWindow(c.symbol("c", 0, 530), c.symbol("d", 0, 530));
   const Type image = Type::tensor(c, Element::F32, {h, w});
   EXPECT_LE(image.upperElements(), h.upper() * w.upper());
+}
+
+TEST(Dim, SumsOfTwoSymbolsHaveBoundsOfTheirOwn) {
+  Context c;
+  const Dim past = c.symbol("past", 0, 63), count = c.symbol("count", 1, 16);
+  boundSum(past, count, 64);
+  EXPECT_EQ(upperOfSum(count, past), 64);
+  EXPECT_EQ((past + count).upper(), 64);
+  EXPECT_EQ((past + count + 3).upper(), 67);
+  EXPECT_EQ((past * 128 + count * 128).upper(), 64 * 128);
+  EXPECT_EQ((past * 3 + count * 2).upper(), 2 * 64 + 63);
+  EXPECT_EQ((c.dim(64) - past - count).lower(), 0);
+  EXPECT_EQ(min(past + count, c.dim(64)), past + count);
+  EXPECT_EQ(max(past + count, c.dim(64)).asConstant(), int64_t(64));
+  EXPECT_EQ((past + count + c.symbol("more", 0, 5)).upper(), 69);
+  const std::vector<SumBound> sums = sumsOf({past, count});
+  ASSERT_EQ(sums.size(), 1U);
+  EXPECT_EQ(sums[0].upper, 64);
+}
+
+TEST(Dim, SumsThatNothingIsKnownOfHaveTheBoundsOfBoth) {
+  Context c;
+  const Dim past = c.symbol("past", 0, 63), count = c.symbol("count", 1, 16);
+  boundSum(past, c.symbol("other", 1, 16), 64);
+  EXPECT_EQ((past + count).upper(), 79);
+  EXPECT_EQ((past - count).upper(), 62);
+  EXPECT_NE(min(past + count, c.dim(64)), past + count);
+  EXPECT_TRUE(sumsOf({past, count}).empty());
+  // One below what is cut off.
+  boundSum(past, count, 65);
+  EXPECT_NE(min(past + count, c.dim(64)), past + count);
 }
 
 TEST(Dim, UnknownSymbolHasNoValue) {

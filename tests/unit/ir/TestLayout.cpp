@@ -1,6 +1,9 @@
 // Tests layouts: the addressing law, bijectivity of physical indices, names in text.
 #include "Support.h"
 
+#include "ir/Views.h"
+
+#include <chrono>
 #include <set>
 
 namespace tenon::test {
@@ -118,6 +121,29 @@ TEST(Layout, EqualLayoutsAreOne) {
   EXPECT_EQ(toString(Type::tensor(c, Element::F16, llvm::ArrayRef<int64_t>{1, 64, 56, 56},
                                   Layout::channelsLast(c, 4))),
             "tensor<1x64x56x56xf16, nhwc>");
+}
+
+// What a detector keeps of each class is joined: each piece begins behind a sum of all extents
+// before it. Sums of sums are what takes minutes.
+TEST(Layout, ViewsOfManyOpenPieces) {
+  constexpr unsigned kPieces = 240;
+  TestGraph g;
+  Context &c = g.context;
+  llvm::SmallVector<Value *, 0> pieces;
+  Dim total = c.dim(0);
+  for (unsigned i = 0; i < kPieces; ++i) {
+    const Dim kept = min(c.symbol("kept_" + std::to_string(i), 0, 100), c.dim(20));
+    total = total + kept;
+    pieces.push_back(g.input(Element::F32, llvm::ArrayRef<Dim>{kept, c.dim(4)}));
+  }
+  const auto start = std::chrono::steady_clock::now();
+  Value *all = g.b.value(Op::Concat, pieces, {{"axis", int64_t(0)}});
+  ASSERT_TRUE(all);
+  EXPECT_EQ(all->type().dim(0), total);
+  EXPECT_TRUE(isView(*all->def()));
+  EXPECT_EQ(*windowOffset(*all->def(), 1, pieces[0]->type().dim(0)), *viewOffset(*all->def(), 1));
+  const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
+  EXPECT_LT(time.count(), 10);
 }
 
 } // namespace

@@ -4,6 +4,7 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <cmath>
 #include <cstring>
 #include <numeric>
 
@@ -125,6 +126,38 @@ TEST(Tensor, HalvesWidenAsTheyDecode) {
       EXPECT_EQ(std::memcmp(&wide[i], &expected, sizeof expected), 0) << name(e).str() << " " << i;
     }
   }
+}
+
+/// Many at once are converted as one by one: every code of narrow types, and to halves every code,
+/// what lies between two of them, and their neighbours.
+TEST(Tensor, BulkConversionsAreThoseOfElements) {
+  for (Element e : {Element::F8E4M3, Element::F8E4M3Z, Element::F8E5M2, Element::F8E5M2Z,
+                    Element::F8E8M0, Element::F4E2M1, Element::I4, Element::U4, Element::I2}) {
+    Tensor t(e, {1024});
+    uint8_t *bytes = t.mutableBytes();
+    for (size_t i = 0; i < t.bytes().size(); ++i)
+      bytes[i] = uint8_t(i);
+    std::vector<double> wide(1000);
+    t.toDoubles(8, 1000, wide.data());
+    for (int64_t i = 0; i < 1000; ++i) {
+      const double one = t.at(8 + i);
+      EXPECT_TRUE(wide[size_t(i)] == one || (std::isnan(one) && std::isnan(wide[size_t(i)])))
+          << name(e).str() << ' ' << i;
+    }
+  }
+  std::vector<double> values;
+  for (uint32_t code = 0; code < 1u << 16; ++code) {
+    const double v = decodeFloat(Element::F16, code), next = decodeFloat(Element::F16, code ^ 1),
+                 middle = (v + next) / 2;
+    for (double x : {v, middle, std::nextafter(middle, v), std::nextafter(middle, next)})
+      values.push_back(x);
+  }
+  for (double x : {65519.0, 65520.0, 65521.0, 65536.0, 1e300, 1e-300})
+    values.insert(values.end(), {x, -x});
+  Tensor halves(Element::F16, {int64_t(values.size())});
+  halves.fromDoubles(0, halves.size(), values.data());
+  for (size_t i = 0; i < values.size(); ++i)
+    EXPECT_EQ(halves.as<uint16_t>()[i], encodeFloat(Element::F16, values[i])) << values[i];
 }
 
 TEST(Tensor, PagesOfAFileAreReadAndNotWritten) {

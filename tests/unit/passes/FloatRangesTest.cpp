@@ -92,6 +92,53 @@ TEST(FloatRanges, TermsHaveIntervalsOfTheirOwn) {
     check(Element::F16, 300, 517, transposed, x);
 }
 
+/// Of each channel a convolution's taps meet one interval, and groups have channels of their own.
+TEST(FloatRanges, TapsHaveTheIntervalsOfTheirChannels) {
+  struct Case {
+    int64_t groups, channels, filters, side; // channels and filters of a group
+  };
+  std::mt19937 random(4);
+  for (const Case &k :
+       {Case{1, 5, 7, 3}, {1, 300, 3, 1}, {1, 260, 2, 3}, {3, 4, 2, 3}, {6, 1, 2, 3}}) {
+    Context c;
+    Module module(c);
+    Graph &g = module.addGraph("main");
+    const int64_t channels = k.groups * k.channels, filters = k.groups * k.filters,
+                  taps = k.side * k.side;
+    Value *in = g.body().addArgument(
+        Type::tensor(c, Element::F32, llvm::ArrayRef<int64_t>({1, channels, 8, 8})));
+    g.inputNames.push_back("x");
+    Intervals x;
+    for (int64_t i = 0; i < channels; ++i)
+      x.push_back({-double(random() % 9), double(random() % 9)});
+    x[0] = {0, kInf};
+    const Tensor w = randomWeights(Element::F32, {filters, k.channels, k.side, k.side}, 7);
+    Diagnostics diagnostics;
+    Builder b(g.body(), diagnostics);
+    Value *y = b.value(Op::Conv, {in, b.constant(w)}, {{"groups", k.groups}});
+    ASSERT_TRUE(y);
+    FloatRanges ranges(g, {}, Interval{-1, 1});
+    ranges.set(in, x);
+    const Intervals &found = ranges.of(y);
+    ASSERT_EQ(int64_t(found.size()), filters);
+    double gain = 0;
+    for (int64_t f = 0; f < filters; ++f) {
+      Intervals terms;
+      for (int64_t i = 0; i < k.channels * taps; ++i)
+        terms.push_back(x[size_t(f / k.filters * k.channels + i / taps)]);
+      terms.push_back({0, 0}); // one interval alone would stand for all
+      const auto weight = [&](int64_t, int64_t i) {
+        return i < k.channels * taps ? w.at(f * k.channels * taps + i) : 0;
+      };
+      const Expected expected = sums(1, int64_t(terms.size()), weight, terms);
+      EXPECT_EQ(found[size_t(f)].low, expected.ranges[0].low) << f;
+      EXPECT_EQ(found[size_t(f)].high, expected.ranges[0].high) << f;
+      gain = std::max(gain, expected.gain);
+    }
+    EXPECT_EQ(ranges.growthOf(*y->def()).gain, gain);
+  }
+}
+
 /// A large constant by channel and as a whole.
 TEST(FloatRanges, ConstantsAreReadInParts) {
   for (int64_t columns : {1, 7, 1000}) {

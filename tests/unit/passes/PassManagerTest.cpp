@@ -113,10 +113,11 @@ TEST(Table, EveryPatternIsNamedInATest) {
   if (!dir)
     GTEST_SKIP() << "TENON_SOURCE_DIR is not set";
   std::string all;
-  for (const auto &file :
-       std::filesystem::directory_iterator(std::string(dir) + "/tests/lit/passes"))
-    if (auto buffer = llvm::MemoryBuffer::getFile(file.path().string()))
-      all += (*buffer)->getBuffer().str();
+  for (const char *kind : {"passes", "emit"}) // what asks for a target's traits is in the second
+    for (const auto &file :
+         std::filesystem::directory_iterator(std::string(dir) + "/tests/lit/" + kind))
+      if (auto buffer = llvm::MemoryBuffer::getFile(file.path().string()))
+        all += (*buffer)->getBuffer().str();
   for (const PassInfo &row : passTable())
     if (row.kind != RowKind::Pass) {
       EXPECT_NE(all.find(row.id.str()), std::string::npos) << row.id.str() << " has no test";
@@ -227,6 +228,34 @@ TEST_F(Manager, KeepsReproducer) {
   EXPECT_EQ(manager.reproducer().pipeline, "breaker{k=3},dce");
   ASSERT_TRUE(manager.reproducer().module);
   EXPECT_EQ(manager.reproducer().module->graph().body().front().intListsAttr("maps")[0].size(), 1u);
+}
+
+/// The graphs of a module with entries have their weights in common, and what is made of those.
+TEST_F(Manager, GraphsShareWhatIsMadeOfTheSameBytes) {
+  auto buffer = llvm::MemoryBuffer::getMemBuffer(R"(module "m" stage=imported {
+  graph @g () -> ("y", "z") {
+    %w = constant {value = splat<16x16x32xf32: 1>} : tensor<16x16x32xf32>
+    %y = transpose %w {perm = [1, 0, 2]} : tensor<16x16x32xf32>
+    %z = transpose %w {perm = [1, 2, 0]} : tensor<16x32x16xf32>
+    return %y, %z
+  }
+})");
+  module = parseModule(context, *buffer, "", diagnostics);
+  ASSERT_TRUE(module) << messages();
+  std::unique_ptr<Module> copy = module->clone();
+  module->graphs.push_back(std::move(copy->graphs.front()));
+  ASSERT_TRUE(run("fold,dce")) << messages();
+  std::vector<const uint8_t *> places;
+  for (auto &graph : module->graphs)
+    for (Value *v : graph->body().terminator()->operands()) {
+      const Literal l = constantValue(v);
+      ASSERT_TRUE(l);
+      places.push_back(l->bytes().data());
+    }
+  ASSERT_EQ(places.size(), 4u);
+  EXPECT_EQ(places[0], places[2]);
+  EXPECT_EQ(places[1], places[3]);
+  EXPECT_NE(places[0], places[1]);
 }
 
 } // namespace

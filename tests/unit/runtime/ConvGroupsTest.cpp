@@ -18,7 +18,7 @@ struct Base : conv_defaults {
   static constexpr fixed<3> kernel_h{}, kernel_w{};
   static constexpr fixed<1> pad_top{}, pad_left{};
   static constexpr bool volume = false;
-  static constexpr int mr = 5, nr = W;
+  static constexpr int mr = 5;
   static constexpr fixed<1> multiplier{}; // of a depthwise convolution
   using accumulator = float;
 };

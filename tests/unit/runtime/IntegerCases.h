@@ -98,8 +98,8 @@ struct conv_case : cpu::conv_defaults {
 };
 
 /// One sum by the definition. x, at: index of (n, c, h, w). Depthwise: `channel` is the only one.
-template <class T, class Cfg, class Read>
-int32_t expected(const Cfg &cfg, const Read &x, const int8_t *w, int32_t zero, index_t n,
+template <class T, class Cfg, class Read, class Weight>
+int32_t expected(const Cfg &cfg, const Read &x, const Weight *w, int32_t zero, index_t n,
                  index_t oh, index_t ow, index_t channels, index_t channel) {
   int64_t sum = 0;
   for (index_t ky = 0; ky < cfg.kernel_h; ++ky)

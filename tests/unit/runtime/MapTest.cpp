@@ -13,6 +13,30 @@ struct Add {
   template <class L> TENON_FN f32<L> operator()(L, f32<L> a, f32<L> b) const { return a + b; }
 };
 
+template <class T, class L> void checkTransposedLanes() {
+  using V = typename L::template of<T>;
+  constexpr int n = L::width;
+  T elements[n * n];
+  V rows[n];
+  for (int i = 0; i < n * n; ++i)
+    elements[i] = T(i + 1);
+  for (int i = 0; i < n; ++i)
+    rows[i] = load<L>(elements + i * n);
+  cpu::detail::transpose_lanes<n>(rows);
+  for (int i = 0; i < n; ++i) {
+    T row[n];
+    store<L, T>(row, rows[i]);
+    for (int j = 0; j < n; ++j)
+      EXPECT_EQ(row[j], elements[j * n + i]) << i << ", " << j;
+  }
+}
+TEST(Map, TransposedLanes) {
+  checkTransposedLanes<float, native_lanes>();
+  checkTransposedLanes<int32_t, native_lanes>();
+  checkTransposedLanes<int16_t, native_lanes>();
+  checkTransposedLanes<double, lanes_for<double>>();
+}
+
 TEST(Map, PointwiseAnyLength) {
   pool workers(3);
   for (index_t n : {0, 1, 3, 15, 16, 17, 100, 4095, 4096, 4097, 9000}) {

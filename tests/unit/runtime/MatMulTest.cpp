@@ -138,7 +138,39 @@ TEST(MatMul, DynamicOperands) {
   checkDynamic<Dynamic, false, true>(cfg);
 }
 
-/// Bytes of two types with zero points, by pairs.
+/// Rows of a that are K apart, as is known when the kernel is compiled, of which those of the last
+/// tile are not all there.
+template <index_t K> void checkRowsInPlace() {
+  constexpr index_t M = 10, N = 2 * W + 3;
+  Dynamic cfg;
+  cfg.batch0 = 1, cfg.batch1 = 2, cfg.m = M, cfg.n = N, cfg.k = K;
+  const auto a = randomFloats(2 * M * K, 1), b = randomFloats(2 * K * N, 2);
+  std::vector<float> y(2 * M * N);
+  std::vector<double> want(y.size());
+  for (index_t i = 0; i < 2 * M; ++i)
+    for (index_t n = 0; n < N; ++n)
+      for (index_t k = 0; k < K; ++k)
+        want[size_t(i * N + n)] +=
+            double(a[size_t(i * K + k)]) * b[size_t((i / M * K + k) * N + n)];
+  pool workers(2);
+  matmul_dynamic(cfg, make_view(a.data(), extents<0, M * K, K, 1>()),
+                 make_view(b.data(), extents<0, K * N, N, 1>()),
+                 pack(make_view(y.data(), extents<0, M * N, N, 1>())), pack(), identity_body{},
+                 workers);
+  expectClose(y, want);
+}
+TEST(MatMul, RowsAreReadInPlaceUnlessTheyShareASet) {
+  using cpu::detail::row_distance_in_place;
+  static_assert(row_distance_in_place<float, float, fixed<23>, fixed<1>>() == 23);
+  static_assert(row_distance_in_place<float, float, fixed<2048>, fixed<1>>() == 0);
+  static_assert(row_distance_in_place<float, float, dyn, fixed<1>>() == 0);
+  static_assert(row_distance_in_place<float, float, fixed<1>, fixed<23>>() == 0);
+  static_assert(row_distance_in_place<float, f16, fixed<23>, fixed<1>>() == 0);
+  checkRowsInPlace<13>();
+  checkRowsInPlace<53>(); // several blocks of depth
+  checkRowsInPlace<1024>();
+}
+
 /// Blocks of columns that share the copies of a, whose rows are turned in registers.
 struct Shared : Dynamic {
   static constexpr int mr = W > 2 ? W - 2 : 2, panels = 4, depth = 3 * W;
@@ -153,31 +185,58 @@ TEST(MatMul, DynamicOperandsShareCopies) {
   checkDynamic<Shared, true, true>(cfg);
 }
 
-struct Pairs : matmul_dynamic_defaults {
+template <class A, class B, int ZeroA, int ZeroB> struct Pairs : matmul_dynamic_defaults {
   dyn batch0, batch1, m, n, k;
-  static constexpr int mr = 4, nr = 2 * W, depth = 16, zero_a = -7, zero_b = 130;
+  static constexpr int mr = 4, nr = 2 * W, depth = 16, zero_a = ZeroA, zero_b = ZeroB;
   static constexpr bool pairs = true;
   using accumulator = int32_t;
 };
-void checkPairs(index_t M, index_t N, index_t K) {
-  Pairs cfg;
+/// BAcross: columns of b lie side by side.
+template <class A, class B, int ZeroA, int ZeroB, bool BAcross>
+void checkPairsOf(index_t M, index_t N, index_t K) {
+  using Config = Pairs<A, B, ZeroA, ZeroB>;
+  Config cfg;
   cfg.batch0 = 1, cfg.batch1 = 2, cfg.m = M, cfg.n = N, cfg.k = K;
-  const auto a = randomIntegers<int8_t>(size_t(2 * M * K), -128, 127, 1);
-  const auto b = randomIntegers<uint8_t>(size_t(2 * K * N), 0, 255, 2);
+  const auto a = randomIntegers<A>(size_t(2 * M * K), std::numeric_limits<A>::min(),
+                                   std::numeric_limits<A>::max(), 1);
+  const auto b = randomIntegers<B>(size_t(2 * K * N), std::numeric_limits<B>::min(),
+                                   std::numeric_limits<B>::max(), 2);
   std::vector<int32_t> y(size_t(2 * M * N), -1);
   pool workers(2);
-  matmul_dynamic(
-      cfg, make_view(a.data(), dims<dyn, dyn, dyn, fixed<1>>(dyn(0), dyn(M * K), dyn(K), {})),
-      make_view(b.data(), dims<dyn, dyn, fixed<1>, dyn>(dyn(0), dyn(N * K), {}, dyn(K))),
-      pack(make_view(y.data(), dims<dyn, dyn, dyn, fixed<1>>(dyn(0), dyn(M * N), dyn(N), {}))),
-      pack(), identity_body{}, workers);
-  for (index_t i = 0; i < 2 * M * N; ++i) {
-    const index_t batch = i / (M * N), m = i / N % M, n = i % N;
-    int32_t sum = 0;
-    for (index_t k = 0; k < K; ++k)
-      sum += (a[size_t((batch * M + m) * K + k)] + 7) * (b[size_t((batch * N + n) * K + k)] - 130);
-    ASSERT_EQ(y[size_t(i)], sum) << M << "x" << N << "x" << K << " at " << i;
-  }
+  const auto outs =
+      pack(make_view(y.data(), dims<dyn, dyn, dyn, fixed<1>>(dyn(0), dyn(M * N), dyn(N), {})));
+  const auto left =
+      make_view(a.data(), dims<dyn, dyn, dyn, fixed<1>>(dyn(0), dyn(M * K), dyn(K), {}));
+  const auto check = [&](auto products, const auto &right) {
+    cpu::detail::matmul_dynamic_by<decltype(products)>(cfg, left, right, outs, pack(),
+                                                       identity_body{}, workers);
+    for (index_t i = 0; i < 2 * M * N; ++i) {
+      const index_t batch = i / (M * N), m = i / N % M, n = i % N;
+      int32_t sum = 0;
+      for (index_t k = 0; k < K; ++k)
+        sum += (a[size_t((batch * M + m) * K + k)] - ZeroA) *
+               (b[size_t(BAcross ? (batch * K + k) * N + n : (batch * N + n) * K + k)] - ZeroB);
+      ASSERT_EQ(y[size_t(i)], sum) << M << "x" << N << "x" << K << " at " << i;
+    }
+  };
+  const auto each = [&](const auto &right) {
+    check(cpu::detail::word_products<Config>{}, right);
+#if TENON_FOUR_PRODUCTS
+    std::fill(y.begin(), y.end(), -1);
+    if (has_four_products)
+      check(cpu::detail::dynamic_fours<Config, decltype(left), std::decay_t<decltype(right)>>{},
+            right);
+#endif
+  };
+  if constexpr (BAcross)
+    each(make_view(b.data(), dims<dyn, dyn, dyn, fixed<1>>(dyn(0), dyn(N * K), dyn(N), {})));
+  else
+    each(make_view(b.data(), dims<dyn, dyn, fixed<1>, dyn>(dyn(0), dyn(N * K), {}, dyn(K))));
+}
+void checkPairs(index_t M, index_t N, index_t K) {
+  checkPairsOf<int8_t, uint8_t, -7, 130, false>(M, N, K);
+  checkPairsOf<uint8_t, uint8_t, 0, 77, true>(M, N, K);
+  checkPairsOf<uint8_t, int8_t, 255, 0, true>(M, N, K);
 }
 TEST(MatMul, PairsOfBytes) {
   checkPairs(9, 2 * W + 3, 13);

@@ -79,6 +79,53 @@ TEST(Resize, TablesAndOneAxis) {
   checkResize<false, float>(rows, resize_table<4>{indices, weights});
   checkResize<false, float>(rows, resize_table<1>{indices, nullptr});
 }
+
+/// Planes of rows that are a few columns longer than whole vectors, by a table and by its blocks.
+constexpr int kLineW = 3 * W + 2, kLinesW = 2 * W + 5;
+struct Lines : resize_defaults {
+  static constexpr fixed<2> batch{};
+  static constexpr fixed<3> channels{};
+  static constexpr fixed<9> out_h{};
+  static constexpr fixed<kLineW> in_w{};
+  static constexpr fixed<kLinesW> out_w{};
+};
+template <bool Near> void checkBlocks() {
+  constexpr int taps = 3, inW = kLineW, outW = kLinesW, blocks = (outW + W - 1) / W;
+  constexpr int C = 3, N = 2, H = 5, OH = 9;
+  const auto x = randomFloats(N * C * H * inW, 1);
+  const resize_linear_axis rows{5.0f / 9, 0.5f * 5 / 9 - 0.5f, H};
+  int32_t first[blocks], places[blocks * taps * W] = {};
+  float weights[blocks * taps * W] = {};
+  std::vector<double> want(size_t(N * C * OH * outW));
+  for (int b = 0; b < blocks; ++b) {
+    first[b] = Near ? std::min(b * W, inW - 1) : 0;
+    for (int j = 0; j < taps; ++j)
+      for (int l = 0; l < W && b * W + l < outW; ++l) {
+        const int end = Near ? std::min(2 * W, inW - first[b]) : inW;
+        places[(b * taps + j) * W + l] = (l * 7 + j * 5 + b) % end;
+        weights[(b * taps + j) * W + l] = float((l + j) % 5) - 1.5f;
+        for (int p = 0; p < N * C; ++p)
+          for (int oh = 0; oh < OH; ++oh)
+            for (int i = 0; i < 2; ++i)
+              want[size_t((p * OH + oh) * outW + b * W + l)] +=
+                  double(rows.weight(oh, i)) * weights[(b * taps + j) * W + l] *
+                  x[size_t((p * H + rows.index(oh, i)) * inW + first[b] +
+                           places[(b * taps + j) * W + l])];
+      }
+  }
+  std::vector<float> y(want.size(), -1);
+  pool workers(3);
+  resize(Lines{}, make_view(x.data(), extents<C * H * inW, H * inW, inW, 1>()), rows,
+         resize_blocks<taps, Near>{first, places, weights},
+         pack(make_view(y.data(), extents<C * OH * outW, OH * outW, outW, 1>())), pack(),
+         identity_body{}, workers);
+  expectClose(y, want, 1e-5);
+}
+TEST(Resize, BlocksOfRows) {
+  checkBlocks<true>();
+  checkBlocks<false>();
+}
+
 TEST(Resize, PositionsAreClampedAtTheBorder) {
   const resize_linear_axis axis{0.5f, -0.25f, 4};
   EXPECT_EQ(axis.index(0, 0), 0);

@@ -1,6 +1,6 @@
 // Tests cpu::pool: every index is visited exactly once, jobs follow each other closely or after a
 // pause long enough for the workers to sleep, and pools come and go. With TENON_THREADS (the native
-// build of these tests) real threads take part.
+// build of these tests) real threads take part; later chunks are shorter.
 #include "cpu/pool.h"
 #include "Support.h"
 
@@ -42,6 +42,25 @@ TEST(Pool, ManyShortJobsAndAPause) {
     visitAll(workers, 12, 1);
   std::this_thread::sleep_for(std::chrono::milliseconds(5));
   visitAll(workers, 12, 1);
+}
+
+/// Long chunks first and single pieces last: a thread that is late waits for one piece at most.
+TEST(Pool, ChunksBecomeShorter) {
+  pool workers(2);
+  std::vector<std::atomic<index_t>> ends(64); // of the chunk that begins there
+  workers.parallel_for(64 * 3, 3,
+                       [&](index_t begin, index_t end) { ends[size_t(begin / 3)] = end / 3; });
+  if (workers.size() == 1)
+    return;
+  index_t longest = 64;
+  for (index_t begin = 0; begin < 64; begin = ends[size_t(begin)]) {
+    const index_t length = ends[size_t(begin)] - begin;
+    ASSERT_LT(0, length);
+    EXPECT_LE(length, longest);
+    longest = length;
+  }
+  EXPECT_EQ(ends[0], 16);
+  EXPECT_EQ(longest, 1);
 }
 
 TEST(Pool, SizeIsBounded) {

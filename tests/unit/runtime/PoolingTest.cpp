@@ -169,6 +169,27 @@ struct ManyParts : MeanPadded {
   static constexpr fixed<48> kernel_w{}, stride_w{};
 };
 TEST(Pooling, ManyPartsNchw) { check<ManyParts, float, true>(); }
+/// Two columns at a stride of two: several vectors, with and without padding in front.
+struct Pairs : Base {
+  static constexpr fixed<77> in_w{};
+  static constexpr fixed<39> out_w{};
+  static constexpr fixed<2> kernel_w{};
+};
+TEST(Pooling, PairsMaxNchw) { check<Pairs, float, true>(); }
+struct PairsMean : Pairs {
+  static constexpr fixed<38> out_w{};
+  static constexpr fixed<0> pad_left{}, pad_right{};
+  using kind = pooling_mean;
+};
+TEST(Pooling, PairsMeanNchw) { check<PairsMean, float, true>(); }
+struct PairsPadded : Pairs {
+  using kind = pooling_mean_padded;
+};
+TEST(Pooling, PairsMeanPaddedNchw) { check<PairsPadded, float, true>(); }
+struct PairsInt8 : Pairs {
+  using accumulator = int8_t;
+};
+TEST(Pooling, PairsInt8Nchw) { check<PairsInt8, int8_t, true>(); }
 TEST(Pooling, MeanNchw) { check<Mean, float, true>(); }
 TEST(Pooling, MaxInt8Nchw) { check<MaxInt8, int8_t, true>(); }
 struct RunTime : pooling_defaults {

@@ -1,6 +1,7 @@
 // Tests the scalar functions of bodies: f32 sweeps against double libm with the stated error
 // bounds, integer edge cases, casts, and the 16-bit float formats exhaustively.
 #include "Support.h"
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -15,9 +16,10 @@ double ulps(float got, double want) {
     return std::isnan(got) ? 0 : 1e9;
   if (std::isinf(float(want)))
     return got == float(want) || std::abs(got) == std::numeric_limits<float>::max() ? 0 : 1e9;
-  int exponent;
-  std::frexp(want, &exponent);
-  return std::abs(double(got) - want) / std::ldexp(1.0, std::max(exponent, -125) - 24);
+  // By bits: it is asked a hundred million times.
+  const int exponent = std::max(int(std::bit_cast<uint64_t>(want) >> 52 & 0x7ff) - 1022, -125);
+  const auto places = std::bit_cast<double>(uint64_t(24 - exponent + 1023) << 52);
+  return std::abs(double(got) - want) * places;
 }
 
 /// Largest error of `f` over every 997th f32, infinities, NaN and the zeros.
@@ -196,6 +198,24 @@ TEST(Scalar, RoundingShifts) {
   EXPECT_EQ(BOTH(round_shift, -(int64_t(3) << 39) - 1, int64_t(40)), -2);
   EXPECT_EQ(BOTH(round_shift, int64_t(1) << 62, int64_t(63)), 0);
 }
+/// What fills two registers is computed by halves: each lane is what it is alone.
+template <class L> void expectLanesAlone() {
+  if constexpr (L::width > 1) {
+    i64<L> x{}, count{}, low{}, high{};
+    for (int i = 0; i < L::width; ++i) {
+      x[i] = (int64_t(i) * 0x123456789abcdef - (int64_t(1) << 61)) | (i % 3);
+      count[i] = 3 * i;
+      low[i] = -(int64_t(1) << (2 * i + 20));
+      high[i] = int64_t(1) << (3 * i + 10);
+    }
+    const i64<L> shifted = round_shift<L>(x, count), clamped = clamp<L>(x, low, high);
+    for (int i = 0; i < L::width; ++i) {
+      EXPECT_EQ(shifted[i], round_shift<scalar_lanes>(int64_t(x[i]), int64_t(count[i])));
+      EXPECT_EQ(clamped[i], clamp<scalar_lanes>(int64_t(x[i]), int64_t(low[i]), int64_t(high[i])));
+    }
+  }
+}
+TEST(Scalar, LanesOfTwoRegisters) { expectLanesAlone<native_lanes>(); }
 /// Against the definition, in exact wider arithmetic.
 TEST(Scalar, RoundingShiftsOfAll16BitValues) {
   for (int count = 0; count <= 16; ++count)
@@ -358,6 +378,43 @@ TEST(Lanes, PartialTouchesNothingElse) {
       EXPECT_EQ(out[i], i >= 3 && i < 3 + n ? float(i - 2) : -1.0f);
     for (float &o : out)
       o = -1;
+  }
+}
+/// Words `stride` apart, all of the lanes and fewer; those that are missing read as zero.
+template <class T, class Stride> void checkStrided(Stride stride) {
+  using L = native_lanes;
+  const index_t step = stride;
+  T data[64 * 16];
+  for (int i = 0; i < 64 * 16; ++i)
+    data[i] = T(i + 1);
+  for (index_t n = 1; n <= L::width; ++n) {
+    T all[L::width];
+    store<L>(all, load_strided<L>(data + 3, stride, n));
+    for (int i = 0; i < L::width; ++i)
+      EXPECT_EQ(all[i], i < n ? data[3 + i * step] : T(0)) << step << ", " << n << " lanes";
+  }
+}
+TEST(Lanes, StridedWords) {
+  checkStrided<float>(fixed<1>{});
+  checkStrided<float>(fixed<2>{});
+  checkStrided<float>(fixed<3>{});
+  checkStrided<float>(dyn(1));
+  checkStrided<float>(dyn(13));
+  checkStrided<int32_t>(fixed<5>{});
+  checkStrided<int32_t>(dyn(2));
+  checkStrided<double>(fixed<3>{});
+}
+TEST(Lanes, PartialIntegersTouchNothingElse) {
+  using L = native_lanes;
+  int32_t data[64], out[64];
+  for (int i = 0; i < 64; ++i)
+    data[i] = -1 - i;
+  for (int n = 0; n <= L::width; ++n) {
+    for (int32_t &o : out)
+      o = 7;
+    store_partial<L>(out + 1, load_partial<L>(data + 2, n), n);
+    for (int i = 0; i < 64; ++i)
+      EXPECT_EQ(out[i], i >= 1 && i < 1 + n ? -2 - i : 7) << n;
   }
 }
 TEST(Lanes, StridedAndBoolean) {
