@@ -112,6 +112,8 @@ const PassInfo kTable[] = {
      "reshapes of leading dimensions between two transposes of the others"},
     {Pattern, "canonicalize.reshaped-softmax",
      "a softmax between reshapes of leading dimensions, there and back"},
+    {Pattern, "canonicalize.normalized-pieces",
+     "normalised pieces of rows (heads) are no rows of a longer list"},
     {Pattern, "canonicalize.slice-noop", "slices that take everything"},
     {Pattern, "canonicalize.slice-of-slice", "starts and steps compose"},
     {Pattern, "canonicalize.slice-of-concat", "slices within one operand of a concat"},

@@ -22,7 +22,8 @@
 // (`fixed`), causal, zero_undefined as for attention_sm80. Schedule: warps, keys (multiple of 16),
 // stages, splits (sm_90: 8 at most). q, y: views over (batch..., group, m, d or e); k, v: over
 // (batch..., group, n, d or e), whose stride along the group is 0; k and v are contiguous along the
-// last dimension, and q is, or is an operand that is computed (base/computed.cuh, joined_columns).
+// last dimension, and q is, or is an operand that is computed (base/computed.cuh, joined_columns,
+// normed_columns).
 // bias: pack() or pack(view over (batch..., group, m, n)), f32, f16 or bf16. order: an
 // attention_order (common/attention_order.h) over (batch..., group, m, d). rows: no_appended_rows
 // or appended_rows, of at most `keys` new ones, which n counts, too. scratch: as geometry.h has it,
@@ -120,9 +121,11 @@ struct decode_attention_kernel {
     place at(*this);
     at.read_origin(*this);
     element *const ring = ring_of(shared), *const spare = ring + (stages - 1) * stage_elements;
-    // Queries and new rows are on their way together, and with the origin.
-    query_runs queries;
-    queries.fetch(0, q, present_queries(at), d, row_of_queries(at));
+    // Queries and new rows are on their way together, and with the origin; what they are
+    // normalised by comes first.
+    const auto query_row = row_of_queries(at);
+    norm_of<query_rows, Q> query_norm;
+    query_norm.fetch(q, present_queries(at), query_row);
     const index begin = Order::first_key(at.origin, index(0));
     const index end = visible_keys(at.origin, count_of_queries());
     // Whether rows are to be written, and which are brought: all, or those that are seen.
@@ -133,6 +136,10 @@ struct decode_attention_kernel {
     // Whose turn is behind the last of the old tiles.
     const bool has_new = Rows::appends && from.count % (splits * warps) == first;
     new_runs added_rows;
+    fetch_norms_of_new(added_rows, at, has_new);
+    query_norm.finish(q, present_queries(at), query_row);
+    query_runs queries;
+    queries.fetch(0, q, present_queries(at), d, query_row, query_norm);
     fetch_new(added_rows, at, has_new);
     if (!early || !whole) { // else they are on their way
       TENON_UNROLL
@@ -142,7 +149,7 @@ struct decode_attention_kernel {
       }
     }
     warp_rows s;
-    take_queries(s, queries, at, spare);
+    take_queries(s, queries, query_norm, at, spare);
     ptx::griddepcontrol::launch_dependents();
     const auto take = [&](element *tiles, index row, index limit) {
       if (whole && row + keys > end) // what holds nothing may be anything
@@ -291,18 +298,19 @@ private:
     static_assert(Tile::rows * runs % 32 == 0, "lanes have as many runs");
     element held[Count][8];
 
-    /// Of `there` rows of `columns` columns, of which at_row(point, row) says where they lie;
-    /// others are zero. All are on their way together.
-    template <class From, class AtRow>
-    TENON_DEVICE void fetch(int begin, const From &from, int there, int columns, AtRow at_row) {
+    /// Of `there` rows of `columns` columns, of which at_row(point, row) says where they lie and
+    /// `norm` what they are normalised by; others are zero. All are on their way together.
+    template <class From, class AtRow, class Norm>
+    TENON_DEVICE void fetch(int begin, const From &from, int there, int columns, AtRow at_row,
+                            const Norm &norm) {
       TENON_UNROLL
       for (int i = 0; i < Count; ++i) {
         const int place = lane() + 32 * (begin + i), row = place / runs, column = place % runs * 8;
         index point[rank];
         at_row(point, index(row < there ? row : 0));
         point[rank - 1] = column;
-        load_columns(held[i], from, point,
-                     row < there ? max_of(0, min_of(8, columns - column)) : 0);
+        load_columns(held[i], from, point, row < there ? max_of(0, min_of(8, columns - column)) : 0,
+                     norm.of(row));
       }
     }
     TENON_DEVICE void put(int begin, element *tile) const {
@@ -315,20 +323,100 @@ private:
     }
   };
   /// The runs of a tile behind a lane's first Begin.
-  template <class Tile, int Begin, class From, class AtRow>
+  template <class Tile, int Begin, class From, class AtRow, class Norm>
   TENON_DEVICE static void bring_rest(element *tile, const From &from, int there, int columns,
-                                      AtRow at_row) {
+                                      AtRow at_row, const Norm &norm) {
     constexpr int all = lane_runs<Tile, 1>::all, together = min_of(4, all - Begin);
     if constexpr (together > 0) {
       TENON_NO_UNROLL
       for (int i = Begin; i < all; i += together) {
         lane_runs<Tile, together> some = {};
         if (32 * i < there * lane_runs<Tile, 1>::runs)
-          some.fetch(i, from, there, columns, at_row);
+          some.fetch(i, from, there, columns, at_row, norm);
         some.put(i, tile);
       }
     }
   }
+
+  /// What the rows of an operand are normalised by: nothing.
+  template <int Most, class From> struct norm_of {
+    template <class AtRow> TENON_DEVICE void fetch(const From &, int, AtRow) {}
+    template <class AtRow> TENON_DEVICE void finish(const From &, int, AtRow) {}
+    TENON_DEVICE row_statistics of(int) const { return {}; }
+  };
+  /// Of up to Most rows of normed_columns: lane r has what row r is normalised by.
+  template <int Most, int Depth, bool Centered, class X, class Columns>
+  struct norm_of<Most, normed_columns<Depth, Centered, X, Columns>> {
+    using from = normed_columns<Depth, Centered, X, Columns>;
+    static constexpr int lanes = Depth <= 8     ? 1
+                                 : Depth <= 16  ? 2
+                                 : Depth <= 32  ? 4
+                                 : Depth <= 64  ? 8
+                                 : Depth <= 128 ? 16
+                                                : 32; // of a row, a run of eight each
+    static constexpr int together = 32 / lanes, steps = ceil_div(Most, together),
+                         ahead = min_of(4, steps);
+    element held[ahead][8];
+    row_statistics mine;
+
+    /// The first rows of `there` are on their way together.
+    template <class AtRow> TENON_DEVICE void fetch(const from &x, int there, AtRow at_row) {
+      TENON_UNROLL
+      for (int i = 0; i < ahead; ++i)
+        load(held[i], x, i, there, at_row);
+    }
+    template <class AtRow> TENON_DEVICE void finish(const from &x, int there, AtRow at_row) {
+      TENON_UNROLL
+      for (int i = 0; i < ahead; ++i)
+        add_up(held[i], i, x.epsilon);
+      TENON_NO_UNROLL
+      for (int i = ahead; i < steps && i * together < there; ++i) {
+        element more[8];
+        load(more, x, i, there, at_row);
+        add_up(more, i, x.epsilon);
+      }
+    }
+    TENON_DEVICE row_statistics of(int row) const {
+      return {Centered ? shuffle(mine.mean, row) : 0.0f, shuffle(mine.factor, row)};
+    }
+
+  private:
+    TENON_DEVICE static int columns() { return max_of(0, min_of(8, Depth - lane() % lanes * 8)); }
+    template <class AtRow>
+    TENON_DEVICE static void load(element (&to)[8], const from &x, int step, int there,
+                                  AtRow at_row) {
+      const int row = step * together + lane() / lanes;
+      index point[rank];
+      at_row(point, index(row < there ? row : 0));
+      point[rank - 1] = lane() % lanes * 8;
+      load_columns(to, x.x, point, row < there ? columns() : 0, {});
+    }
+    TENON_DEVICE static float all_of(float sum) {
+      TENON_UNROLL
+      for (int mask = 1; mask < lanes; mask *= 2)
+        sum += shuffle_xor(sum, mask);
+      return sum;
+    }
+    TENON_DEVICE void add_up(const element (&x)[8], int step, float epsilon) {
+      float mean = 0, squares = 0;
+      if constexpr (Centered) {
+        TENON_UNROLL
+        for (int i = 0; i < 8; ++i)
+          mean += load_element(&x[i]); // zero behind the last column
+        mean = all_of(mean) / float(Depth);
+      }
+      TENON_UNROLL
+      for (int i = 0; i < 8; ++i) {
+        const float apart = i < columns() ? load_element(&x[i]) - mean : 0.0f;
+        squares = mul_add(apart, apart, squares);
+      }
+      const float factor = 1.0f / sqrt<scalar_lanes>(all_of(squares) / float(Depth) + epsilon);
+      const int from_lane = lane() % together * lanes;
+      const row_statistics row = {shuffle(mean, from_lane), shuffle(factor, from_lane)};
+      if (lane() / together == step)
+        mine = row;
+    }
+  };
 
   // --- queries ---
 
@@ -354,29 +442,33 @@ private:
     return int(min_of(index(rows), group * count_of_queries() - at.first));
   }
   /// To the places that mma wants, by way of `room` for a tile.
-  TENON_DEVICE void take_queries(warp_rows &s, const query_runs &first, const place &at,
+  TENON_DEVICE void take_queries(warp_rows &s, const query_runs &first,
+                                 const norm_of<query_rows, Q> &norm, const place &at,
                                  element *room) const {
     first.put(0, room);
-    bring_rest<tile_of_q, query_count>(room, q, present_queries(at), d, row_of_queries(at));
+    bring_rest<tile_of_q, query_count>(room, q, present_queries(at), d, row_of_queries(at), norm);
     sync_warp();
     TENON_UNROLL
     for (int i = 0; i < depth / 16; ++i)
       ptx::ldmatrix_x4::load(s.query[i], room + tile_of_q::at(lane() % 16, 2 * i + lane() / 16));
   }
-  /// `count` columns from a point on, as they are multiplied; the others are zero.
+  /// `count` columns from a point on, of a row with such statistics, as they are multiplied; the
+  /// others are zero.
   template <int Run, class T, class S>
   TENON_DEVICE static void load_columns(element (&to)[Run], const view<T, S> &from,
-                                        const index (&point)[rank], int count) {
+                                        const index (&point)[rank], int count,
+                                        const row_statistics &) {
     fetch_run<Rows::whole && Run == 8>(to, from.data + offset(from.strides, point),
                                        from.strides.template get<rank - 1>(), count);
   }
   /// What is computed: operands of whole runs are on their way together.
   template <int Run, class T, int R, class Operands, class Body>
-  TENON_DEVICE static void load_columns(element (&to)[Run],
-                                        const computed_view<T, R, Operands, Body> &from,
-                                        const index (&point)[rank], int count) {
+  TENON_DEVICE static void
+  load_columns(element (&to)[Run], const computed_view<T, R, Operands, Body> &from,
+               const index (&point)[rank], int count, const row_statistics &row) {
     operand_runs<Run, Operands> operands;
     operands.template load<rank - 1, operand_part::all, Rows::whole>(from.ins, point, count);
+    set_statistics(operands, row);
     TENON_UNROLL
     for (int i = 0; i < Run; ++i)
       store_element(&to[i], i < count ? float(operands.call(from.body, i)) : 0.0f);
@@ -384,17 +476,17 @@ private:
   /// A run begins at a multiple of its length, so that it has columns of one of both, and zeros of
   /// the other: what both are computed of is on its way together.
   template <int Run, int Columns, class First, class Rest>
-  TENON_DEVICE static void load_columns(element (&to)[Run],
-                                        const joined_columns<Columns, First, Rest> &from,
-                                        const index (&point)[rank], int count) {
+  TENON_DEVICE static void
+  load_columns(element (&to)[Run], const joined_columns<Columns, First, Rest> &from,
+               const index (&point)[rank], int count, const row_statistics &row) {
     const bool is_first = point[rank - 1] < Columns;
     index further[rank];
     TENON_UNROLL
     for (int i = 0; i < rank; ++i)
       further[i] = point[i] - (i == rank - 1 ? Columns : 0);
     element other[Run];
-    load_columns(to, from.first, point, is_first ? count : 0);
-    load_columns(other, from.rest, further, is_first ? 0 : count);
+    load_columns(to, from.first, point, is_first ? count : 0, row);
+    load_columns(other, from.rest, further, is_first ? 0 : count, row);
     unsigned words[2][Run / 2];
     memcpy(words[0], static_cast<const void *>(to), sizeof(to));
     memcpy(words[1], static_cast<const void *>(other), sizeof(other));
@@ -402,6 +494,12 @@ private:
     for (int i = 0; i < Run / 2; ++i)
       words[0][i] |= words[1][i];
     memcpy(static_cast<void *>(to), words[0], sizeof(to));
+  }
+  template <int Run, int Depth, bool Centered, class X, class From>
+  TENON_DEVICE static void
+  load_columns(element (&to)[Run], const normed_columns<Depth, Centered, X, From> &from,
+               const index (&point)[rank], int count, const row_statistics &row) {
+    load_columns(to, from.from, point, count, row);
   }
 
   // --- new rows ---
@@ -413,10 +511,12 @@ private:
     for (int i = lane(); i < count; i += 32)
       f(i / runs, i % runs * 8, max_of(0, min_of(8, columns - i % runs * 8)));
   }
-  /// Those of a lane that are fetched first.
+  /// Those of a lane that are fetched first, and what they are normalised by.
   struct new_runs {
-    lane_runs<tile_of_k, 1> keys;
-    lane_runs<tile_of_v, 1> values;
+    norm_of<keys, typename Rows::new_keys> norm_of_keys;
+    norm_of<keys, typename Rows::new_values> norm_of_values;
+    lane_runs<tile_of_k, 1> of_keys;
+    lane_runs<tile_of_v, 1> of_values;
   };
   TENON_DEVICE static auto row_of_new(const place &at) {
     return [&at](index(&point)[rank], index row) {
@@ -425,20 +525,31 @@ private:
     };
   }
   TENON_DEVICE int count_of_new() const { return int(count_of_keys() - old_rows()); }
+  TENON_DEVICE void fetch_norms_of_new([[maybe_unused]] new_runs &first, const place &at,
+                                       bool there) const {
+    if constexpr (Rows::appends) {
+      const int rows = there ? count_of_new() : 0;
+      first.norm_of_keys.fetch(added.new_k, rows, row_of_new(at));
+      first.norm_of_values.fetch(added.new_v, rows, row_of_new(at));
+    }
+  }
   TENON_DEVICE void fetch_new([[maybe_unused]] new_runs &first, const place &at, bool there) const {
     if constexpr (Rows::appends) {
       const int rows = there ? count_of_new() : 0;
-      first.keys.fetch(0, added.new_k, rows, d, row_of_new(at));
-      first.values.fetch(0, added.new_v, rows, e, row_of_new(at));
+      first.norm_of_keys.finish(added.new_k, rows, row_of_new(at));
+      first.norm_of_values.finish(added.new_v, rows, row_of_new(at));
+      first.of_keys.fetch(0, added.new_k, rows, d, row_of_new(at), first.norm_of_keys);
+      first.of_values.fetch(0, added.new_v, rows, e, row_of_new(at), first.norm_of_values);
     }
   }
   TENON_DEVICE void put_new(const new_runs &first, element *to, const place &at) const {
     if constexpr (Rows::appends) {
-      first.keys.put(0, to);
-      first.values.put(0, to + tile_of_k::size);
-      bring_rest<tile_of_k, 1>(to, added.new_k, count_of_new(), d, row_of_new(at));
-      bring_rest<tile_of_v, 1>(to + tile_of_k::size, added.new_v, count_of_new(), e,
-                               row_of_new(at));
+      first.of_keys.put(0, to);
+      first.of_values.put(0, to + tile_of_k::size);
+      bring_rest<tile_of_k, 1>(to, added.new_k, count_of_new(), d, row_of_new(at),
+                               first.norm_of_keys);
+      bring_rest<tile_of_v, 1>(to + tile_of_k::size, added.new_v, count_of_new(), e, row_of_new(at),
+                               first.norm_of_values);
     }
   }
   /// The keys and values in `tiles`, which are rows `first` and further, to the new cache.
