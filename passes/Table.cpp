@@ -97,7 +97,7 @@ const PassInfo kTable[] = {
     {Pattern, "canonicalize.dead-operand", "operands that a body does not read"},
     {Pattern, "canonicalize.duplicate-operand", "operands read twice alike"},
     {Pattern, "canonicalize.copy-into-map", "broadcasts and permutations become index maps"},
-    {Pattern, "canonicalize.reshape-below-map", "map(reshape x) = reshape(map x)"},
+    {Pattern, "canonicalize.reshape-below-map", "map(reshape x, c) = reshape(map(x, c))"},
     {Pattern, "canonicalize.unit-reshape-into-map", "extents of 1 added or dropped before a map"},
     {Pattern, "canonicalize.identity-map", "maps that yield what they read"},
     {Pattern, "canonicalize.widened-bias", "attention widens a bias of 16 bits itself"},
