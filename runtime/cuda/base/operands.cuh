@@ -186,8 +186,8 @@ TENON_DEVICE void store_run(T *p, Stride stride, const rounded_byte<T> (&x)[V], 
     unsigned words[V / 4];
     TENON_UNROLL
     for (int i = 0; i < V; i += 4)
-      words[i / 4] = ptx::round_bytes<T>::pair(
-          x[i].value, x[i + 1].value, ptx::round_bytes<T>::pair(x[i + 2].value, x[i + 3].value, 0));
+      words[i / 4] =
+          ptx::round_bytes<T>::four(x[i].value, x[i + 1].value, x[i + 2].value, x[i + 3].value);
     memcpy(static_cast<void *>(bytes), words, sizeof(bytes));
   } else {
     TENON_UNROLL
@@ -334,25 +334,6 @@ template <int Along, class View> constexpr bool is_fixed_beside = false;
 template <int Along, class T, class... S>
 constexpr bool
     is_fixed_beside<Along, view<T, dims<S...>>> = broadcast_but<Along>(dims<bare<S>...>{});
-} // namespace detail
-
-namespace detail {
-template <int Along, int V, class View> TENON_FN constexpr int moving_bytes_of() {
-  if constexpr (is_fixed_beside<Along, View>)
-    return 0;
-  else if constexpr (lies_in_words<Along, V, View>)
-    return V * int(sizeof(typename View::element));
-  else
-    return -1;
-}
-/// Bytes of a run of V elements of the operands of a pack that are not fixed beside dimension
-/// Along; -1 where one of them is no plain view that lies in words.
-template <int Along, int V, class Ins> constexpr int moving_bytes = 0;
-template <int Along, int V, class... Views>
-constexpr int moving_bytes<Along, V, arguments<Views...>> =
-    ((moving_bytes_of<Along, V, Views>() < 0) || ...)
-        ? -1
-        : (moving_bytes_of<Along, V, Views>() + ... + 0);
 } // namespace detail
 
 /// Which operands of a pack: a kernel whose thread goes through runs in the same place along the

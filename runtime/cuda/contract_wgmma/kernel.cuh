@@ -107,13 +107,6 @@ struct contract_wgmma_sm90_kernel {
   static constexpr int consumer_registers =
       min_of(240, (even_share + (even_share - producer_registers) / consumers) / 8 * 8);
 
-  /// Whether what the body reads of a tile is fetched while the tile before is finished: then both
-  /// are held, beside the sums and some fifty other registers.
-  static constexpr int held_sums = blocks_m * tile_n / 2 * operands::sums_held;
-  static constexpr bool fetches_tile_ahead =
-      splits == 1 && epilogue::moving_registers > 0 &&
-      held_sums + 2 * epilogue::moving_registers + 48 <= consumer_registers;
-
   using staged = staged_channels<PrologueIns>;
 
   TENON_FN static constexpr bool runs_on(target t) { return t.arch == 900 && t.specific; }
@@ -230,7 +223,6 @@ private:
     typename ring::position at;
     const int count = part_count(), m_offset = ping_pong ? 0 : group * rows;
     int round = 0;
-    typename epilogue::moving_runs ahead;
     for (int index = block_x(); index < count; index += grid_x(), ++round) {
       const block_part part = round == 0 ? first_part : part_at(index);
       if (ping_pong && (round & 1) != group) {
@@ -243,15 +235,10 @@ private:
       const epilogue then(problem, outs, ins, body, part, part.m0 + m_offset);
       typename epilogue::runs first;
       sums sum;
-      if constexpr (fetches_tile_ahead) {
-        if (round < 2 - !ping_pong)
-          then.fetch_moving(ahead);
-        then.fetch_fixed(first);
-      } else if constexpr (splits == 1) {
+      if constexpr (splits == 1)
         then.fetch_first(first);
-      } else {
+      else
         sum.clear(); // a part may be empty
-      }
       from.multiply(sum, at, part, m_offset);
       if (ping_pong && lane() == 0)
         bar.turn[group ^ 1].arrive();
@@ -266,17 +253,7 @@ private:
           continue;
         then.fetch_first(first);
       }
-      if constexpr (fetches_tile_ahead) {
-        const typename epilogue::moving_runs now = ahead;
-        const int next = index + (ping_pong ? 2 : 1) * grid_x();
-        if (next < count) {
-          const block_part behind = part_at(next);
-          epilogue(problem, outs, ins, body, behind, behind.m0 + m_offset).fetch_moving(ahead);
-        }
-        then.finish(sum.of, first, now);
-      } else {
-        then.finish(sum.of, first);
-      }
+      then.finish(sum.of, first);
     }
   }
 };

@@ -12,9 +12,8 @@ namespace cuda {
 /// All keys and values lie where k and v say.
 struct no_appended_rows {
   static constexpr bool appends = false, moves = false, early = false, whole = false;
-  struct nothing {};
-  using new_keys = nothing;
-  using new_values = nothing;
+  using new_keys = view<const f16, dims<>>;
+  using new_values = new_keys;
 };
 /// Those that k and v have are `past` (fixed or dyn) rows; behind them stand those of new_k and
 /// new_v, operands over (batch..., group, row, column), the same for all of a group. Moves: all

@@ -7,8 +7,7 @@
 // time: batch number b has columns b / batches_m and of the rows, 64 in a block, half
 // b % batches_m. So what is fixed beside the columns is loaded once for all rows. What the body
 // reads is fetched a batch ahead, the first by the caller, before the multiplications: with a tile
-// or two per block nothing else hides those loads. Where registers hold it, what moves with the
-// rows is fetched a whole tile ahead: short products end before it would come.
+// or two per block nothing else hides those loads.
 #ifndef TENON_RUNTIME_CUDA_WARPGROUP_EPILOGUE_CUH
 #define TENON_RUNTIME_CUDA_WARPGROUP_EPILOGUE_CUH
 
@@ -88,35 +87,6 @@ public:
       if (b % batches_m != 0)
         take_fixed(all.of[b], all.of[b - 1]);
       finish_batch(sum, b, all.of[b]);
-    }
-  }
-
-  /// Registers of a thread for all that moves with the rows of a tile; -1 where operands are no
-  /// plain views that lie in words.
-  static constexpr int moving_bytes = detail::moving_bytes<Problem::along, 8, Ins>;
-  static constexpr int moving_registers = moving_bytes < 0 ? -1 : units * moving_bytes / 4;
-  struct moving_runs {
-    runs of[batches];
-  };
-  TENON_DEVICE void fetch_moving(moving_runs &to) const {
-    TENON_UNROLL
-    for (int b = 0; b < batches; ++b)
-      fetch<operand_part::moving>(to.of[b], b);
-  }
-  TENON_DEVICE void fetch_fixed(runs &to) const { fetch<operand_part::fixed>(to, 0); }
-  template <class T>
-  TENON_DEVICE void finish(const T (&sum)[Blocks * sums], const runs &fixed,
-                           const moving_runs &moving) const {
-    runs last = fixed;
-    TENON_UNROLL
-    for (int b = 0; b < batches; ++b) {
-      runs now = moving.of[b];
-      if (b > 0 && b % batches_m == 0)
-        fetch<operand_part::fixed>(now, b);
-      else
-        take_fixed(now, last);
-      finish_batch(sum, b, now);
-      last = now;
     }
   }
 
