@@ -6,26 +6,25 @@
 //
 // Algorithm: attention_rows (tile/attention_rows.cuh). The `group` heads h share keys and values:
 // their queries are rows of one tile of 16, so that keys are read once. `splits` blocks share the
-// keys that any of the queries sees, their warps in turn, `keys` each at a time. Each warp has a
-// ring of its own in shared memory and waits for no other until its last key. Then the warps of a
-// block join their sums, and the blocks theirs, in a fixed order, so that equal operands give equal
-// bits: in sm_90's kernel they are a cluster, each of which finishes some columns of what the
-// others send it; in sm_80's the last one that comes finds the others' sums in scratch. How many
-// keys there are is read from memory (Order), so that a captured launch follows a cache that fills;
-// blocks without keys send that they have none.
+// keys that any of the queries sees, their warps in turn, `keys` each at a time. The warps of a
+// block bring its queries together; then each has a ring of its own in shared memory and waits for
+// no other until its last key. Then the warps of a block join their sums, and the blocks theirs, in
+// a fixed order, so that equal operands give equal bits: in sm_90's kernel they are a cluster, each
+// of which finishes some columns of what the others send it; in sm_80's the last one that comes
+// finds the others' sums in scratch. How many keys there are is read from memory (Order), so that a
+// captured launch follows a cache that fills; blocks without keys send that they have none.
 //
-// Rows may be new (cache.cuh): the warp whose turn is behind the last of the old keys computes
-// them, and whoever has keys and values in its ring writes them to where the cache is to be, or
-// new ones alone where it stays.
+// Rows may be new (cache.cuh): the block in which a warp's turn is behind the last of the old keys
+// computes them beside the queries, and whoever has keys and values in its ring writes them to
+// where the cache is to be, or new ones alone where it stays.
 //
 // Config: batch (dims, the leading dimensions), group (fixed), m, n (`fixed` or `dyn`), d, e
 // (`fixed`), causal, zero_undefined as for attention_sm80. Schedule: warps, keys (multiple of 16),
 // stages, splits (sm_90: 8 at most). q, y: views over (batch..., group, m, d or e); k, v: over
 // (batch..., group, n, d or e), whose stride along the group is 0; k and v are contiguous along the
 // last dimension, and q is, or is an operand that is computed (base/computed.cuh, joined_columns,
-// normed_columns).
-// bias: pack() or pack(view over (batch..., group, m, n)), f32, f16 or bf16. order: an
-// attention_order (common/attention_order.h) over (batch..., group, m, d). rows: no_appended_rows
+// normed_columns). bias: pack() or pack(view over (batch..., group, m, n)), f32, f16 or bf16. order:
+// an attention_order (common/attention_order.h) over (batch..., group, m, d). rows: no_appended_rows
 // or appended_rows, of at most `keys` new ones, which n counts, too. scratch: as geometry.h has it,
 // null for clusters and one split. Fast where rows are whole, aligned runs of 16 bytes.
 #ifndef TENON_RUNTIME_CUDA_DECODE_ATTENTION_KERNEL_CUH
