@@ -305,9 +305,14 @@ struct WarpgroupAttention {
       cfg.flag("large", true);
     const std::string config = cfg.finish();
     p.f.writeViews(out);
-    launch(out, "attention_sm90",
-           {config, cppScalar(Element::F32, p.in.form.anchor->floatAttr("scale")), "q", "k", "v",
-            "bias", "y", p.f.hasOrder() ? "order" : "plain_order{}"});
+    std::vector<std::string> arguments{
+        config, cppScalar(Element::F32, p.in.form.anchor->floatAttr("scale")),
+        "q",    "k",
+        "v",    "bias",
+        "y"};
+    if (p.f.hasOrder())
+      arguments.push_back("order");
+    launch(out, "attention_sm90", arguments);
   }
 };
 
