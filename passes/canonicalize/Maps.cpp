@@ -31,19 +31,45 @@ bool identityMapPattern(Operation &op, Rewriter &rw) {
   return true;
 }
 
+/// What `map` widens from 16 bits, element by element; null: it does something else.
+static Value *widenedBy(const Operation *map) {
+  if (!isPlainMap(map, 1) || !isIdentityMap(indexMap(*map, 0), map->operand(0)->type().rank()))
+    return nullptr;
+  const Operation *cast = soleScalar(*map);
+  const Type x = map->operand(0)->type();
+  const bool widens = cast && cast->is(Op::Cast) &&
+                      map->result()->type().element() == Element::F32 &&
+                      (x.element() == Element::F16 || x.element() == Element::BF16) &&
+                      x.shape() == map->result()->type().shape();
+  return widens ? map->operand(0) : nullptr;
+}
+
 // attention(q, k, v, map(x) { cast x }) = attention(q, k, v, x), x of 16 bits
 bool widenedBias(Operation &op, Rewriter &rw) {
   const unsigned bias = op.is(Op::Attention) ? attentionOperands(op).bias : 0;
   Operation *map = bias ? op.operand(bias)->def() : nullptr;
-  if (!isPlainMap(map, 1) || !isIdentityMap(indexMap(*map, 0), map->operand(0)->type().rank()))
-    return false;
-  const Operation *cast = soleScalar(*map);
-  const Type x = map->operand(0)->type();
-  if (!cast || !cast->is(Op::Cast) || x.shape() != map->result()->type().shape() ||
-      (x.element() != Element::F16 && x.element() != Element::BF16) || !rw.fire(op))
+  Value *x = map ? widenedBy(map) : nullptr;
+  if (!x || !rw.fire(op))
     return false;
   mergeLocation(op.loc(), map->loc());
-  op.setOperand(bias, map->operand(0));
+  op.setOperand(bias, x);
+  return true;
+}
+
+// normalize(f32(x)) = normalize(x), which computes in f32 and gives f32, also behind a reshape
+bool widenedNormalize(Operation &op, Rewriter &rw) {
+  if (!op.is(Op::Normalize))
+    return false;
+  Operation *def = op.operand(0)->def();
+  const Operation *reshape = def && def->is(Op::Reshape) ? def : nullptr;
+  if (reshape && (!rowMajor(reshape->operand(0)) || !rowMajor(reshape->result())))
+    return false;
+  Operation *map = reshape ? reshape->operand(0)->def() : def;
+  Value *x = map ? widenedBy(map) : nullptr;
+  if (!x || !rw.fire(op))
+    return false;
+  mergeLocation(op.loc(), map->loc());
+  op.setOperand(0, reshape ? rw.before(op).reshape(x, reshape->result()->type().shape()) : x);
   return true;
 }
 
@@ -279,15 +305,15 @@ static bool readsOfOwnShape(const Operation &map, unsigned except, Type from) {
   return false;
 }
 
-// map(reshape x, c) = reshape(map(x, c)), where c are scalars, or the reshape only adds or drops
-// extents of 1: reshapes gather behind the computation, where they cancel
+// map(reshape x, c) = reshape(map(x, c)), where c vary along last dimensions that the reshape
+// leaves alone at most, or it only adds or drops extents of 1: reshapes gather behind the
+// computation, where they cancel
 bool reshapeBelowMap(Operation &op, Rewriter &rw) {
   if (!op.is(Op::Map))
     return false;
   const unsigned rank = op.result()->type().rank();
   Operation *reshape = nullptr;
   unsigned at = 0;
-  bool othersScalar = !readsIndex(op.region());
   for (unsigned i = 0; i < op.numOperands(); ++i) {
     Operation *def = op.operand(i)->def();
     if (!reshape && def && def->is(Op::Reshape) && isIdentityMap(indexMap(op, i), rank) &&
@@ -295,8 +321,6 @@ bool reshapeBelowMap(Operation &op, Rewriter &rw) {
         op.operand(i)->hasOneUse()) {
       reshape = def;
       at = i;
-    } else {
-      othersScalar &= llvm::all_of(indexMap(op, i), [](int64_t d) { return d < 0; });
     }
   }
   if (!reshape || !rowMajor(op.result()) || !rowMajor(reshape->operand(0)))
@@ -310,8 +334,19 @@ bool reshapeBelowMap(Operation &op, Rewriter &rw) {
         dims[becomes[d]] = d;
     if (readsOfOwnShape(op, at, from))
       return false;
-  } else if (!othersScalar) {
-    return false;
+  } else {
+    unsigned same = 0; // last dimensions
+    while (same < std::min(rank, from.rank()) &&
+           from.dim(from.rank() - 1 - same) == op.result()->type().dim(rank - 1 - same)) {
+      ++same;
+      dims[rank - same] = from.rank() - same;
+    }
+    for (unsigned i = 0; i < op.numOperands(); ++i)
+      if (i != at &&
+          llvm::any_of(indexMap(op, i), [&](int64_t d) { return d >= 0 && dims[d] < 0; }))
+        return false;
+    if (readsIndex(op.region()))
+      return false;
   }
   if (!rw.fire(op))
     return false;
