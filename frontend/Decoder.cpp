@@ -7,7 +7,9 @@
 //   logits [batch, S, vocabulary]
 //
 // Pairs of past and present are found by their names without the words that say which of the two it
-// is, and by their types. What is new behind the caches is one sequence without padding.
+// is, and by their types. What is new behind the caches is one sequence without padding. Where all
+// that is carried is replaced (Mamba, RWKV), the tokens themselves are the cache that grows, so
+// that such a program has a length as others have.
 #include "frontend/Decoder.h"
 
 #include "frontend/Extents.h"
@@ -24,6 +26,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 
 namespace tenon::frontend {
 namespace {
@@ -381,12 +384,38 @@ private:
         if (const auto axis = s.axisOf(past->shape.size()); axis && isSymbol(*past, *axis))
           add(*past, *axis);
     if (lengths.empty())
-      return fail("no cache grows: expected present to be longer than past along one axis; files "
-                  "with caches of a fixed length take --bind and --state");
+      return carryText();
     found_.length = lengths[0];
     for (const std::string &other : llvm::makeArrayRef(lengths).drop_front())
       if (!isGiven(other))
         options_.bindExtents[other] = found_.length;
+    return true;
+  }
+
+  /// What is carried is replaced in each run. Keys and values of a fixed length are written at
+  /// places that follow from nothing here.
+  bool carryText() {
+    const auto isKeyOrValue = [](const ImportState &s) {
+      const Words name = cacheName(s.input);
+      return llvm::is_contained(name, "key") || llvm::is_contained(name, "value");
+    };
+    if (llvm::any_of(found_.caches, isKeyOrValue) || llvm::any_of(options_.states, isKeyOrValue))
+      return fail("no cache grows: expected present to be longer than past along one axis; files "
+                  "with caches of a fixed length take --bind and --state");
+    std::set<std::string> taken;
+    for (const auto &tensors : {inputs_, outputs_})
+      for (const DeclaredTensor &t : tensors) {
+        taken.insert(t.name);
+        taken.insert(t.shape.begin(), t.shape.end());
+      }
+    const auto unused = [&](std::string name) {
+      while (!taken.insert(name).second)
+        name += "_";
+      return name;
+    };
+    found_.text =
+        ImportState{unused("past_" + tokens_->name), unused("present_" + tokens_->name), 1};
+    found_.length = unused("past_length");
     return true;
   }
 
@@ -490,6 +519,8 @@ private:
       options_.ranges.insert({found_.count, {1, std::min(most, request.capacity)}});
     }
     options_.states.insert(options_.states.end(), found_.caches.begin(), found_.caches.end());
+    if (found_.text)
+      options_.states.push_back(*found_.text);
   }
   const onnx::GraphProto &graph_;
   const llvm::ArrayRef<DeclaredTensor> inputs_, outputs_;
@@ -588,6 +619,29 @@ bool readDecoder(const onnx::GraphProto &graph, llvm::ArrayRef<DeclaredTensor> i
                  llvm::ArrayRef<DeclaredTensor> outputs, const DecoderRequest &request,
                  ImportOptions &options, Diagnostics &diagnostics) {
   return Reader(graph, inputs, outputs, request, options, diagnostics).run();
+}
+
+std::vector<DeclaredTensor> declaredInputs(const ImportOptions &options,
+                                           llvm::ArrayRef<DeclaredTensor> inputs) {
+  std::vector<DeclaredTensor> all = inputs.vec();
+  if (!options.decoder || !options.decoder->text)
+    return all;
+  const auto *tokens = llvm::find_if(
+      inputs, [&](const DeclaredTensor &t) { return t.name == options.decoder->tokens; });
+  all.push_back(*tokens);
+  all.back().name = options.decoder->text->input;
+  all.back().shape = {"1", options.decoder->length};
+  return all;
+}
+
+void carryText(const ImportOptions &options, Graph &graph, Builder &b,
+               llvm::SmallVectorImpl<Value *> &results) {
+  if (!options.decoder || !options.decoder->text)
+    return;
+  Value *past = argument(graph, options.decoder->text->input);
+  results.push_back(b.value(Op::Concat, {past, argument(graph, options.decoder->tokens)},
+                            {{"axis", int64_t(1)}}));
+  graph.outputNames.push_back(options.decoder->text->output);
 }
 
 llvm::Optional<Following> followingInput(const ImportOptions &options, llvm::StringRef input) {

@@ -11,6 +11,14 @@ bool readDecoder(const onnx::GraphProto &graph, llvm::ArrayRef<DeclaredTensor> i
                  llvm::ArrayRef<DeclaredTensor> outputs, const DecoderRequest &request,
                  ImportOptions &options, Diagnostics &diagnostics);
 
+/// The interface of what is imported: the model's, and the tokens so far where `options.decoder`
+/// carries them.
+std::vector<DeclaredTensor> declaredInputs(const ImportOptions &options,
+                                           llvm::ArrayRef<DeclaredTensor> inputs);
+/// Makes the tokens so far those of the next run, where they are carried.
+void carryText(const ImportOptions &options, Graph &graph, Builder &b,
+               llvm::SmallVectorImpl<Value *> &results);
+
 /// What an input is where `options.decoder` says that it follows from lengths; None for others.
 llvm::Optional<Following> followingInput(const ImportOptions &options, llvm::StringRef input);
 

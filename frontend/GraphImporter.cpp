@@ -2,7 +2,7 @@
 // of model-local functions.
 #include "frontend/GraphImporter.h"
 
-#include "frontend/PositionTables.h"
+#include "frontend/Agreement.h"
 #include "frontend/onnx/Attributes.h"
 #include "frontend/onnx/Operators.h"
 #include "frontend/onnx/Table.h"
@@ -345,8 +345,8 @@ bool GraphImporter::importNode(const onnx::NodeProto &node, llvm::StringRef id) 
   state.flush(id, op);
   if (!state.failed())
     return true;
-  if (std::string cut = cutBelowCapacity(state.options, inputs); !cut.empty())
-    state.note(std::move(cut));
+  if (std::string remedy = agreement(state, inputs); !remedy.empty())
+    state.note(std::move(remedy));
   return false;
 }
 

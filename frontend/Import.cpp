@@ -268,7 +268,8 @@ llvm::Optional<ImportedModel> importOnce(const Source &source, Context &context,
   if (!checkSupport(state) || !areCounted(source.inputs, state))
     return llvm::None;
   std::vector<InputType> types;
-  if (!resolveInputs(state, context, source.inputs, source.outputs, types))
+  const std::vector<DeclaredTensor> inputs = declaredInputs(own, source.inputs);
+  if (!resolveInputs(state, context, inputs, source.outputs, types))
     return llvm::None;
   state.inputSymbols = state.symbols.size();
 
@@ -281,7 +282,7 @@ llvm::Optional<ImportedModel> importOnce(const Source &source, Context &context,
   GraphImporter importer(state, b, "", state.opsets, nullptr, 0);
   std::map<std::string, Elements> lists;
   for (size_t i = 0; i < types.size(); ++i) {
-    const std::string &name = source.inputs[i].name;
+    const std::string &name = inputs[i].name;
     if (followingInput(own, name))
       continue;
     Value *v;
@@ -297,10 +298,10 @@ llvm::Optional<ImportedModel> importOnce(const Source &source, Context &context,
         state.valueRanges[v] = *types[i].range;
     }
     state.names.push_back({name, v});
-    if (source.inputs[i].elementOf.empty())
+    if (inputs[i].elementOf.empty())
       importer.define(name, v);
     else
-      lists[source.inputs[i].elementOf].push_back(v);
+      lists[inputs[i].elementOf].push_back(v);
   }
   for (const auto &info : graph.input()) {
     auto count = source.counts.find(info.name());
@@ -313,7 +314,7 @@ llvm::Optional<ImportedModel> importOnce(const Source &source, Context &context,
     else
       importer.define(info.name(), list.empty() ? TensorOrSequence() : TensorOrSequence(list[0]));
   }
-  if (own.decoder && !state.failed() && !defineFollowing(state, g, importer, source.inputs))
+  if (own.decoder && !state.failed() && !defineFollowing(state, g, importer, inputs))
     return llvm::None;
   Value *run = state.drawsRandom(graph) ? addRandomRun(graph, g, importer) : nullptr;
   TensorsOrSequences outputs;
@@ -331,6 +332,7 @@ llvm::Optional<ImportedModel> importOnce(const Source &source, Context &context,
   llvm::SmallVector<Value *, 8> results = flattened(outputs);
   if (run)
     countRuns(graph, g, b, run, results);
+  carryText(own, g, b, results);
   b.yield(results, Op::Return);
   if (!resolveStates(state, g) || (own.decoder && !finishDecoder(state, g)))
     return llvm::None;

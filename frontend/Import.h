@@ -67,7 +67,10 @@ struct DecoderInterface {
   std::string tokens, logits;      // an input and an output
   std::string length, count;       // dimensions T and S; no name where S is a number
   std::vector<ImportState> caches; // in the order of their inputs
-  std::vector<std::string> given;  // inputs: an encoder's keys and values, the same in all runs
+  /// The tokens so far, which are carried where no cache grows (a recurrent model): an input and an
+  /// output that the model has not.
+  llvm::Optional<ImportState> text;
+  std::vector<std::string> given; // inputs: an encoder's keys and values, the same in all runs
   std::vector<std::pair<std::string, Following>> following; // inputs, in order
   std::vector<std::pair<std::string, int64_t>> bound; // other dimensions that were given values
   DecoderRequest request;

@@ -40,25 +40,13 @@ std::string nameOf(const ModelImport &state, const Value *v) {
   return "its table";
 }
 
+} // namespace
+
 std::string expectedAtMost(int64_t most) {
   return (most > 0 ? ": expected --decoder=" + std::to_string(most) + " or less, or "
                    : std::string(": expected ")) +
          "a model exported for more positions";
 }
-
-/// The smallest number that an extent which is made of symbols is cut to within `d`; `least` where
-/// that is smaller.
-int64_t smallestCut(const DimNode *d, int64_t least) {
-  if (d->kind == DimKind::Constant || d->kind == DimKind::Symbol)
-    return least;
-  if (d->kind == DimKind::Min)
-    for (const DimNode *side : {d->lhs, d->rhs})
-      if (side->kind == DimKind::Constant)
-        least = std::min(least, side->value);
-  return smallestCut(d->rhs, smallestCut(d->lhs, least));
-}
-
-} // namespace
 
 bool checkPositionTables(ModelImport &state, Graph &graph, Dim length, Dim count) {
   const int64_t capacity = state.options.decoder->request.capacity;
@@ -88,22 +76,6 @@ bool checkPositionTables(ModelImport &state, Graph &graph, Dim length, Dim count
     }
   }
   return true;
-}
-
-std::string cutBelowCapacity(const ImportOptions &options,
-                             llvm::ArrayRef<TensorOrSequence> operands) {
-  if (!options.decoder)
-    return "";
-  const int64_t capacity = options.decoder->request.capacity;
-  int64_t most = capacity;
-  for (const TensorOrSequence &operand : operands)
-    if (const Value *v = operand.tensor(); v && v->type().isTensor())
-      for (Dim d : v->type().shape())
-        most = smallestCut(d.node(), most);
-  return most == capacity ? ""
-                          : "--decoder: the caches hold " + std::to_string(capacity) +
-                                " tokens, and an extent is cut to " + std::to_string(most) +
-                                expectedAtMost(most);
 }
 
 } // namespace tenon::frontend

@@ -11,10 +11,7 @@ namespace tenon::frontend {
 /// whatever the table is: learned positions, or the cosines of turned ones. False after an error.
 bool checkPositionTables(ModelImport &state, Graph &graph, Dim length, Dim count);
 
-/// What to add to an error of a node with these operands: that an extent of theirs is cut to fewer
-/// rows than a decoder's caches hold, such as a square of masks to the model's positions. Empty
-/// where none is.
-std::string cutBelowCapacity(const ImportOptions &options,
-                             llvm::ArrayRef<TensorOrSequence> operands);
+/// The end of a message where caches hold more tokens than the `most` that the model is for.
+std::string expectedAtMost(int64_t most);
 
 } // namespace tenon::frontend

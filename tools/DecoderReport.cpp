@@ -132,6 +132,9 @@ void printDecoder(llvm::raw_ostream &os, const DecoderInterface &d, Module &modu
     if (caches.size() > most)
       os << "            and " << caches.size() - most << " more\n";
   }
+  if (d.text)
+    os << "  text      " << escaped(pair(*d.text)) << ", axis " << *d.text->appendAxis
+       << ": no cache grows, the tokens do\n";
   for (size_t i = 0; i < d.given.size() && i < most; ++i)
     os << (i ? "            " : "  given     ") << escaped(d.given[i])
        << (i ? "\n" : ": of an encoder, the same in all runs\n");
@@ -143,7 +146,7 @@ void printDecoder(llvm::raw_ostream &os, const DecoderInterface &d, Module &modu
     os << "  bound     " << escaped(name) << " = " << value << '\n';
   os << "  memory    " << formatBytes(carriedBytes(module)) << " of a context for "
      << (llvm::any_of(d.caches, [](const ImportState &c) { return !c.appendAxis; })
-             ? "caches and what is replaced"
+             ? (d.text ? "what is replaced and the tokens" : "caches and what is replaced")
              : "caches")
      << "\n";
 }
@@ -167,6 +170,8 @@ void writeDecoder(llvm::json::OStream &json, const DecoderInterface &d, Module &
             json.attribute("axis", *s.appendAxis);
         });
     });
+    if (d.text)
+      json.attribute("text", text(d.text->input));
     json.attributeArray("given", [&] {
       for (const std::string &name : d.given)
         json.value(text(name));

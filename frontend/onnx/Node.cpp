@@ -175,7 +175,7 @@ llvm::Optional<Tensor> evaluateSmall(Value *v, int depth, int &steps) {
   if (!def || depth > kEvaluationDepth || --steps < 0 || !v->type().isTensor() ||
       !v->type().hasStaticShape() || v->type().upperElements() > kEvaluationElements)
     return llvm::None;
-  if (isInteger(v->type().element()))
+  if (isInteger(v->type().element()) || isBool(v->type().element()))
     if (auto dims = inferValue(v)) {
       Tensor t(v->type().element(), v->type().staticShape());
       if (int64_t(dims->size()) != t.size())

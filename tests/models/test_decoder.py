@@ -644,6 +644,92 @@ class OnCuda(Generated):
         self.assertEqual(program.generate(1), (OK, [first]))
 
 
+def build_recurrent(path):
+    """A decoder that carries sums of all tokens and no cache, as Mamba and RWKV carry their states."""
+    random = np.random.default_rng(23)
+    weights = {"table": random.standard_normal([VOCABULARY, FEATURES]).astype(np.float32),
+               "places": random.standard_normal([CAPACITY, FEATURES]).astype(np.float32),
+               "head": random.standard_normal([FEATURES, VOCABULARY]).astype(np.float32),
+               "axis": np.array(1), "last": np.array([-1]), "end": np.array([1 << 20]), "axes": np.array([1])}  # fmt: skip
+    nodes = [
+        helper.make_node("Gather", ["table", "input_ids"], ["words"]),
+        helper.make_node("Gather", ["places", "position_ids"], ["placed"]),
+        helper.make_node("Add", ["words", "placed"], ["x"]),
+        helper.make_node("CumSum", ["x", "axis"], ["sums"]),
+        helper.make_node("Add", ["sums", "past_state.0"], ["states"]),
+        helper.make_node("Slice", ["states", "last", "end", "axes"], ["present_state.0"]),
+        helper.make_node("Tanh", ["states"], ["bounded"]),
+        helper.make_node("MatMul", ["bounded", "head"], ["logits"]),
+    ]
+
+    def info(name, kind, *shape):
+        return helper.make_tensor_value_info(name, kind, list(shape))
+
+    real = TensorProto.FLOAT
+    graph = helper.make_graph(
+        nodes, "recurrent",
+        [info("input_ids", TensorProto.INT64, "batch", "count"), info("position_ids", TensorProto.INT64, "batch", "count"),
+         info("past_state.0", real, "batch", 1, FEATURES)],
+        [info("logits", real, "batch", "count", VOCABULARY), info("present_state.0", real, "batch", 1, FEATURES)],
+        [numpy_helper.from_array(value, name) for name, value in weights.items()])  # fmt: skip
+    onnx.save(helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)]), path)
+    return path
+
+
+class Recurrent(unittest.TestCase):
+    """No cache grows: the length is that of the tokens, in C++ and in CUDA."""
+
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory(prefix="tenon-decoder-")
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = Path(folder.name)
+        cls.model = build_recurrent(cls.folder / "recurrent.onnx")
+        cls.session = plain_session(onnx.load(cls.model))
+
+    def expected(self, tokens):
+        """Of all tokens at once."""
+        fed = {"input_ids": np.array([tokens]), "position_ids": np.arange(len(tokens))[None],
+               "past_state.0": np.zeros([1, 1, FEATURES], np.float32)}  # fmt: skip
+        return self.session.run(["logits"], fed)[0][0]
+
+    def check(self, library):
+        program = Program(library, library.stem)
+        self.addCleanup(program.close)
+        tokens = [(7 * i) % VOCABULARY for i in range(CAPACITY)]
+        expected = self.expected(tokens)
+        for sizes in ((CAPACITY,), (1, 7, 8, 16, 8), (5, 1, 1, 33)):
+            self.assertEqual(program.set_length(0), OK)
+            at = 0
+            for size in sizes:
+                code, found = program.tokens(tokens[at : at + size], size)
+                self.assertEqual(code, OK)
+                np.testing.assert_allclose(found, expected[at : at + size], rtol=2e-4, atol=2e-4)
+                at += size
+                self.assertEqual(program.length(), at)
+            self.assertEqual(program.tokens([1], 0)[0], FULL)
+        self.assertEqual(program.set_length(4), UNSUPPORTED)  # what a run replaces is gone
+        self.assertEqual(program.set_length(0), OK)
+        self.assertEqual(program.tokens(tokens[:6], 0)[0], OK)
+        text = list(tokens[:6])
+        for _ in range(9):
+            text.append(int(self.expected(text)[-1].argmax()))
+        self.assertEqual(program.generate(9), (OK, text[6:]))
+        following = int(self.expected(text)[-1].argmax())
+        self.assertEqual(program.generate(9, stop=[following]), (OK, []))
+        self.assertEqual(program.length(), 15)
+
+    def test_host(self):
+        source = self.folder / "host.cpp"
+        compile_model(self.model, source, f"--decoder={CAPACITY},prefill={CAPACITY},logits=all")
+        self.check(build_library(source, "-O1"))
+
+    def test_cuda(self):
+        source = self.folder / "device.cu"
+        OnCuda.compiled(self.model, source, f"--decoder={CAPACITY},prefill={CAPACITY},logits=all")
+        self.check(OnCuda.shared_library(source))
+
+
 class HalfOnCuda(DecoderTest):
     """In fp16: rotations, the caches' new rows and attention are one kernel then, and products of few rows have
     theirs. On the emulator, or on a GPU, as above."""

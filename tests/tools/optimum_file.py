@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes a decoder with caches as optimum exports it, or in one of the forms in which transformers.js takes it.
+"""Writes a decoder with caches (and its encoder) as optimum exports it, or in one of the forms in which transformers.js takes it.
 
     optimum_file.py FOLDER OUT FORM CONFIGURATION MODULE VALUES
 
@@ -33,9 +33,12 @@ def module_of(folder, configuration, module, values):
     config.architectures = [module]
     made = getattr(transformers, module)._from_config(config, attn_implementation="eager").float().eval()
     lacking, unknown = made.load_state_dict(load_file(folder / "model.safetensors"), strict=False)
-    tied = {name for name in lacking if name == "lm_head.weight" or name.endswith((".bias", ".masked_bias"))}
-    if unknown or set(lacking) - tied:
-        raise RuntimeError(f"weights have other names in transformers {transformers.__version__}: {sorted(unknown or lacking)[0]}")
+    tied = {name for name in lacking if name in ("lm_head.weight", "proj_out.weight") or
+            name.endswith((".bias", ".masked_bias", "embed_tokens.weight", "_logits_bias"))}
+    computed = {name for name, parameter in made.named_parameters() if not parameter.requires_grad}
+    unknown = sorted(unknown) + sorted(set(lacking) - tied - computed)
+    if unknown:
+        raise RuntimeError(f"weights have other names in transformers {transformers.__version__}: {unknown[0]}")
     made.tie_weights()
     return made
 
@@ -74,7 +77,14 @@ FORMS = {
 def main():
     folder, out, form, configuration, module, values = sys.argv[1:]
     made = module_of(Path(folder), configuration, module, json.loads(values))
-    onnx_export_from_model(made, out, task="text-generation-with-past", do_validation=False)
+    if made.config.is_encoder_decoder:
+        # The merged decoder; encoder_model.onnx and decoder_model.onnx beside it give what it is given.
+        speech = {"nb_max_frames": 2 * made.config.max_source_positions} if hasattr(made.config, "num_mel_bins") else {}
+        task = ("automatic-speech-recognition" if speech else "text2text-generation") + "-with-past"
+        onnx_export_from_model(made, out, task=task, do_validation=False, **speech)
+        (Path(out) / "decoder_model_merged.onnx").rename(Path(out) / "model.onnx")
+    else:
+        onnx_export_from_model(made, out, task="text-generation-with-past", do_validation=False)
     if form != "fp32":
         model = Path(out) / "model.onnx"
         onnx.save(FORMS[form](onnx.load(model)), model)
