@@ -53,14 +53,21 @@ void OutputFiles::discard(llvm::StringRef temporary) {
 }
 
 bool OutputFiles::add(llvm::StringRef path, llvm::StringRef bytes) {
-  return add(path, [&](llvm::raw_ostream &os) { os << bytes; });
+  return add(path, [&](llvm::raw_pwrite_stream &os) { os << bytes; });
+}
+
+bool OutputFiles::add(const std::vector<CompiledFile> &files,
+                      llvm::function_ref<std::string(const CompiledFile &)> pathOf) {
+  return llvm::all_of(writingOrder(files),
+                      [&](size_t i) { return add(pathOf(files[i]), files[i]); });
 }
 
 bool OutputFiles::add(llvm::StringRef path, const CompiledFile &file) {
-  return add(path, [&](llvm::raw_ostream &os) { file.write(os); });
+  return add(path, [&](llvm::raw_pwrite_stream &os) { file.write(os); });
 }
 
-bool OutputFiles::add(llvm::StringRef path, llvm::function_ref<void(llvm::raw_ostream &)> write) {
+bool OutputFiles::add(llvm::StringRef path,
+                      llvm::function_ref<void(llvm::raw_pwrite_stream &)> write) {
   int descriptor = -1;
   std::error_code code;
   llvm::sys::fs::file_status status;

@@ -245,9 +245,8 @@ bool Tuner::build(const TunerProgram &program, size_t built, std::vector<bool> &
   const std::string suffix = target_.family->suffix.str();
   OutputFiles files(diagnostics());
   for (const TunerRound &r : program.rounds)
-    for (const CompiledFile &f : r.files)
-      if (!files.add(folder_.file(r.name + f.suffix), f))
-        return false;
+    if (!files.add(r.files, [&](const CompiledFile &f) { return folder_.file(r.name + f.suffix); }))
+      return false;
   for (size_t i = 0; i < kEmbeddedRuntimeCount; ++i)
     if (const EmbeddedFile &f = kEmbeddedRuntime[i]; llvm::StringRef(f.path).startswith("harness/"))
       if (!files.add(folder_.file(f.path), llvm::StringRef(f.data, f.size)))

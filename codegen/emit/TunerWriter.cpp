@@ -10,12 +10,11 @@
 namespace tenon {
 namespace {
 
-const std::string &fileOf(const TunerRound &round, llvm::StringRef suffix) {
+std::string fileOf(const TunerRound &round, llvm::StringRef suffix) {
   for (const CompiledFile &f : round.files)
     if (f.suffix == suffix)
-      return f.bytes;
-  static const std::string kNone;
-  return kNone;
+      return f.text();
+  return "";
 }
 
 const char *filling(Element e) {

@@ -230,19 +230,26 @@ Type stripScalesType(Type type, const StripScales &s) {
   return Type::tensor(type.context(), type.element(), llvm::ArrayRef<int64_t>(shape));
 }
 
-Tensor stripScalesOf(const Tensor &value, const StripScales &s) {
+void fillStripScales(const Tensor &value, const StripScales &s, int64_t begin, int64_t end,
+                     uint8_t *out) {
   const int64_t n = value.shape()[0], blocks = value.shape()[1] * s.repeat;
   const Tiles t = tilesOf(n, blocks * 32, s.bits);
   const int64_t each = t.depth / 32; // blocks of a tile
-  Tensor out(value.element(), {t.strips, t.count * kOutputs * each});
   const auto *from = reinterpret_cast<const uint16_t *>(value.bytes().data());
-  auto *const to = reinterpret_cast<uint16_t *>(out.mutableBytes());
-  forStrips(t.strips, kOutputs * blocks, [&](int64_t strip) {
+  auto *const to = reinterpret_cast<uint16_t *>(out);
+  std::fill_n(to, (end - begin) * t.count * kOutputs * each, uint16_t(0));
+  for (int64_t strip = begin; strip < end; ++strip)
     for (int64_t row = 0; row < std::min(kOutputs, n - strip * kOutputs); ++row)
       for (int64_t b = 0; b < blocks; ++b)
-        to[(((strip * t.count + b / each) * 8 + row % 8) * each + b % each) * 2 + row / 8] =
-            from[(strip * kOutputs + row) * (blocks / s.repeat) + b / s.repeat];
-  });
+        to[((((strip - begin) * t.count + b / each) * 8 + row % 8) * each + b % each) * 2 +
+           row / 8] = from[(strip * kOutputs + row) * (blocks / s.repeat) + b / s.repeat];
+}
+
+Tensor stripScalesOf(const Tensor &value, const StripScales &s) {
+  const int64_t n = value.shape()[0], blocks = value.shape()[1] * s.repeat;
+  const Tiles t = tilesOf(n, blocks * 32, s.bits);
+  Tensor out(value.element(), {t.strips, t.count * kOutputs * (t.depth / 32)});
+  fillStripScales(value, s, 0, t.strips, out.mutableBytes());
   return out;
 }
 

@@ -85,12 +85,11 @@ public:
     writeCudaEntryPoints(w, info_, dims_, space_ + "::");
     if (embedded)
       w.raw(endOfGuard());
-    files.push_back({".cu", w.take()});
+    files.push_back(textWithHash(".cu", w.take(), weights_));
     files.push_back({".h", writeHeader(module_, info_, target_, dims_, options_, summary_)});
     files.push_back({".hpp", writeCppHeader(module_, info_, options_, dims_, /*queue=*/true)});
     if (!inlined() && !weights_->empty())
-      files.push_back(
-          {".weights", "", [image = weights_](llvm::raw_ostream &os) { image->writeFile(os); }});
+      files.push_back({".weights", "", [image = weights_](auto &os) { image->writeFile(os); }});
     return true;
   }
 
@@ -478,7 +477,7 @@ private:
                                                   : "nullptr";
     w.line("const cuda::program the_program = {");
     w.line("    " + variants + ", " + pointer + ", " + std::to_string(weights_->size()) + ", " +
-           std::to_string(weights_->hash()) + "ull,");
+           WeightImage::kHashPlace + "ull,");
     w.line("    " + in + ", " + out + ", " + dims + (growths.empty() ? "" : ", advance") +
            (info_.decoder  ? decoderMembers(*info_.decoder)
             : sums.empty() ? ""
