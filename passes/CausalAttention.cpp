@@ -198,7 +198,8 @@ struct MaskAndRest {
 llvm::Optional<PositionMask> maskOperand(const Operation &map, unsigned i, Dim queries, Dim keys) {
   const Operation *op = map.region().terminator()->operand(0)->def();
   const Value *own = elementArgument(map, i), *other = elementArgument(map, 1 - i);
-  if (!op || indexMap(map, i) != broadcastMap(map.operand(i)->type(), map.result()->type().shape()))
+  const Type type = map.operand(i)->type(), result = map.result()->type();
+  if (!op || type.rank() > result.rank() || indexMap(map, i) != broadcastMap(type, result.shape()))
     return llvm::None;
   if (op->is(Op::Add) && ((op->operand(0) == own && op->operand(1) == other) ||
                           (op->operand(1) == own && op->operand(0) == other)))

@@ -232,13 +232,13 @@ std::string Places::pointer(Value *value, bool constant) const {
 
 bool Places::isAligned(Value *value, Dim offset, int64_t bytes) const {
   const Placement &p = plan_[value];
-  const unsigned bits = bitWidth(value->type().element());
-  if (p.start || !offset.isConstant() || bits < 8)
+  const Element element = value->type().element();
+  const llvm::Optional<int64_t> behind = bytesBehind(p, offset, element, bytes);
+  if (!behind || bitWidth(element) < 8)
     return false; // known at run time only
-  const int64_t more = offset.constant() * int64_t(bits / 8);
   if (p.home == Home::Input || p.home == Home::Output)
-    return isKnownAligned(plan_, value, more, bytes);
-  return (p.at + more) % bytes == 0;
+    return isKnownAligned(plan_, value, *behind, bytes);
+  return (p.at + *behind) % bytes == 0;
 }
 
 std::string StepWriter::pointer(Value *argument, Dim offset) {

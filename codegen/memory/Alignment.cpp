@@ -13,7 +13,7 @@ bool alignsPorts(const Graph &graph, const TargetLevel &level) {
 
 bool isKnownAligned(const Plan &plan, const Value *value, int64_t offset, int64_t bytes) {
   auto it = plan.placements.find(value);
-  if (it == plan.placements.end() || it->second.start)
+  if (it == plan.placements.end())
     return false;
   const Placement &p = it->second;
   if (p.home == Home::Input || p.home == Home::Output) {
@@ -27,16 +27,31 @@ bool isKnownAligned(const Plan &plan, const Value *value, int64_t offset, int64_
   return (p.offset + offset) % bytes == 0;
 }
 
+llvm::Optional<int64_t> bytesBehind(const Placement &place, Dim offset, Element element,
+                                    int64_t bytes) {
+  if (place.start)
+    offset = offset ? offset + place.start : place.start;
+  if (!offset)
+    return 0;
+  const unsigned bits = bitWidth(element);
+  if (bits >= 8)
+    return mod(offset * int64_t(bits / 8), offset.node()->context->dim(bytes)).asConstant();
+  if (!offset.isConstant() || offset.constant() * bits % 8)
+    return llvm::None;
+  return offset.constant() * bits / 8 % bytes;
+}
+
 bool Alignment::isKnown(const Value *value, Dim offset, int64_t bytes) const {
   if (!plan_) {
     own_ = std::make_unique<Plan>(planMemory(*graph_));
     own_->alignedPorts = level_ && alignsPorts(*graph_, *level_);
     plan_ = own_.get();
   }
-  if (offset && !offset.isConstant())
+  const auto it = plan_->placements.find(value);
+  if (it == plan_->placements.end())
     return false;
-  const int64_t elements = offset ? offset.constant() : 0;
-  return isKnownAligned(*plan_, value, elements * bitWidth(value->type().element()) / 8, bytes);
+  const auto behind = bytesBehind(it->second, offset, value->type().element(), bytes);
+  return behind && isKnownAligned(*plan_, value, *behind, bytes);
 }
 
 } // namespace tenon

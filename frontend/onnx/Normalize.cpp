@@ -97,14 +97,26 @@ void importBatchNormalization(Node &n) {
   // [N] has one channel.
   const Type given = n.type(0);
   Value *x = given.rank() == 1 ? n.b.reshape(n.input(0), {given.dim(0), n.dim(1)}) : n.input(0);
-  if (n.opset < 9 && !n.boolAttr("spatial", true)) {
-    n.error("per-element statistics are not supported: expected one number per channel");
-    return;
+  // Statistics of each element: every element of an example is a channel.
+  const bool perElement = n.opset < 9 && !n.boolAttr("spatial", true) && given.rank() > 1;
+  if (perElement) {
+    Dim elements = n.dim(1);
+    for (Dim d : given.shape().drop_front())
+      elements = elements * d;
+    x = n.b.reshape(x, {given.dim(0), elements});
   }
+  if (!x)
+    return;
   const bool training = n.boolAttr("training_mode", false);
   for (unsigned i = 1; i < 5; ++i) {
-    if (!checkPerChannel(n, i, x->type().dim(1)))
+    if (!perElement && !checkPerChannel(n, i, x->type().dim(1)))
       return;
+    if (perElement && n.type(i).shape() != given.shape().drop_front()) {
+      n.error("operand " + n.inputName(i) + ": expected one number per element of an example of " +
+              toString(given) + " (spatial is 0), found " + toString(n.type(i)) +
+              "; set spatial to 1 where each channel has one");
+      return;
+    }
     if (n.wants(i) && (!training || i > 2)) {
       n.error("running statistics are not supported as results");
       return;
@@ -114,7 +126,10 @@ void importBatchNormalization(Node &n) {
   const double epsilon = n.floatAttr("epsilon", 1e-5f);
   // Both in the compute type: a factor rounded to 16 bits would err the same way in every pixel.
   const Element e = n.element(0), compute = computeType(e);
-  auto cast = [&](unsigned i) { return n.b.cast(n.input(i), compute); };
+  auto cast = [&](unsigned i) {
+    Value *each = n.b.cast(n.input(i), compute);
+    return perElement ? n.b.reshape(each, {x->type().dim(1)}) : each;
+  };
   Value *average = cast(3), *variance = cast(4);
   if (training) { // the batch's own; what is kept moves towards it
     Ints axes = allAxes(0, x->type().rank());
@@ -146,7 +161,7 @@ void importBatchNormalization(Node &n) {
   if (!factor || !shift)
     return;
   Value *y = n.b.cast(affine(n.b, n.b.cast(x, compute), factor, shift, 1), e);
-  n.set(0, y && given.rank() == 1 ? n.b.reshape(y, given.shape()) : y);
+  n.set(0, y && y->type().shape() != given.shape() ? n.b.reshape(y, given.shape()) : y);
 }
 
 void importInstanceNormalization(Node &n) {

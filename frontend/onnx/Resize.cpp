@@ -225,7 +225,9 @@ llvm::Optional<Geometry> fromSizes(Node &n, Shape sizes, const Ints &axes,
   return g;
 }
 
-void emit(Node &n, const Geometry &g, const Resampling &how, bool antialias, const Floats &roi) {
+/// `x`, operand 0 or what became of it, resampled to `g`; null after an error.
+Value *resampled(Node &n, Value *x, const Geometry &g, const Resampling &how, bool antialias,
+                 const Floats &roi) {
   const bool crop = how.coordinates == "tf_crop_and_resize";
   if (antialias && (g.fromExtents || !g.atRunTime.empty()))
     n.error("attribute antialias: as many elements are read as the scales say; expected extents "
@@ -234,16 +236,14 @@ void emit(Node &n, const Geometry &g, const Resampling &how, bool antialias, con
     if (!isFloat(n.element(0)) && !isInteger(n.element(0)))
       n.error("expected numbers, found " + toString(n.type(0)));
     else if (!antialias)
-      n.set(0, resample(n.b, n.input(0), g.atRunTime, how));
-    return;
+      return resample(n.b, x, g.atRunTime, how);
+    return nullptr;
   }
   bool still = !g.fromExtents; // nothing moves
   for (unsigned d = 0; d < n.rank(0); ++d)
-    still &= g.scales[d] == 1 && g.shape[d] == n.type(0).dim(d);
-  if (still && !crop) {
-    n.set(0, n.input(0));
-    return;
-  }
+    still &= g.scales[d] == 1 && g.shape[d] == x->type().dim(d);
+  if (still && !crop)
+    return x;
   NamedAttributes attributes{{"mode", Word{how.mode}},
                              {"coordinates", Word{how.coordinates}},
                              {"nearest", Word{how.nearest}},
@@ -259,7 +259,7 @@ void emit(Node &n, const Geometry &g, const Resampling &how, bool antialias, con
     attributes.insert({"roi", roi});
     attributes.insert({"extrapolation", how.extrapolation});
   }
-  n.set(0, n.b.value(Op::Resize, {n.input(0)}, std::move(attributes)));
+  return n.b.value(Op::Resize, {x}, std::move(attributes));
 }
 
 /// The node's attribute `name` is one of `allowed`; reports otherwise.
@@ -292,8 +292,23 @@ void importByScales(Node &n) {
       return;
     scales = *given;
   }
-  if (auto g = fromScales(n, scales, allAxes(0, n.rank(0)), {}))
-    emit(n, *g, {mode, "asymmetric", "floor"}, false, {});
+  auto g = fromScales(n, scales, allAxes(0, n.rank(0)), {});
+  if (!g)
+    return;
+  // Neighbours are picked axis by axis: from above where a known scale shrinks, else from below.
+  Value *x = n.input(0);
+  if (n.op() == "Resize" && mode == "nearest" && g->atRunTime.empty()) {
+    Geometry shrunk{Dims(n.type(0).shape().begin(), n.type(0).shape().end()), Floats(n.rank(0), 1)};
+    for (unsigned d = 0; d < n.rank(0); ++d)
+      if (g->scales[d] < 1) {
+        shrunk.shape[d] = g->shape[d];
+        std::swap(shrunk.scales[d], g->scales[d]);
+      }
+    x = resampled(n, x, shrunk, {mode, "asymmetric", "ceil"}, false, {});
+    if (!x)
+      return;
+  }
+  n.set(0, resampled(n, x, *g, {mode, "asymmetric", "floor"}, false, {}));
 }
 
 } // namespace
@@ -363,7 +378,7 @@ void importResize(Node &n) {
     n.error("expected scales or sizes, found neither");
   }
   if (g)
-    emit(n, *g, how, n.boolAttr("antialias", false), roi);
+    n.set(0, resampled(n, n.input(0), *g, how, n.boolAttr("antialias", false), roi));
 }
 
 } // namespace tenon::frontend

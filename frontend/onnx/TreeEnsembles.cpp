@@ -203,13 +203,17 @@ void importTreeEnsembleClassifier(Node &n) {
   auto e = labels ? readEnsemble(n, "class", labels->size()) : llvm::None;
   if (!e || !transform)
     return;
-  // All weights may belong to one of two classes: they are the second's score, the first has 0.
+  // All weights may belong to one of two classes: they are the second's score p. Where it is the
+  // second, the first has 0; where it is the first, the first has what is left: 1 − p of a chance,
+  // else −p, and only LOGISTIC changes them, to those of −p and p.
   const bool shared = e->targets == 2 && hasOneTarget(*e);
-  bool positive = true; // the score is a chance
+  bool positive = true;  // the score is a chance
+  bool ofSecond = false; // the weights are named as the second class's
   if (shared) {
     e->targets = 1;
     for (TreeNode &node : e->nodes)
       for (auto &[target, weight] : node.weights) {
+        ofSecond |= target == 1;
         target = 0;
         positive &= weight >= 0;
       }
@@ -226,11 +230,15 @@ void importTreeEnsembleClassifier(Node &n) {
   Value *place = pointwise(n.b, {scores}, [&](Scalars &s, llvm::ArrayRef<Value *> a) {
     return s.cast(s(Op::Greater, a[0], s.c(least)), Element::I64);
   });
-  Value *first =
-      pointwise(n.b, {scores}, [](Scalars &s, llvm::ArrayRef<Value *>) { return s.c(0); });
+  // What onnxruntime leaves of PROBIT for the first class is no number.
+  const bool complement = !ofSecond && *transform != Transform::Probit;
+  const bool logistic = *transform == Transform::Logistic;
+  Value *first = pointwise(n.b, {scores}, [&](Scalars &s, llvm::ArrayRef<Value *> a) {
+    return complement ? s(Op::Sub, s.c(positive && !logistic ? 1 : 0), a[0]) : s.c(0);
+  });
   Value *both = first ? n.b.value(Op::Concat, {first, scores}, {{"axis", int64_t(1)}}) : nullptr;
   n.set(Label, labelAt(n, place, *labels));
-  n.set(Scores, both ? transformed(n, both, *transform) : nullptr);
+  n.set(Scores, both && (!complement || logistic) ? transformed(n, both, *transform) : both);
 }
 
 } // namespace tenon::frontend

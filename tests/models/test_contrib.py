@@ -437,6 +437,8 @@ class Contrib(ContribCase):
             self.forest([5, 9, -3], (0, 2), transform, base=[0.1, 1.4, -0.2])
             self.forest([0, 1], (1,), transform, scale=0.25)
             self.forest([0, 1], (1,), transform, scale=-1.0)
+            self.forest([0, 1], (0,), transform, base=[0.3], scale=0.25)
+            self.forest([0, 1], (0,), transform, scale=-1.0)
 
     def test_encoders(self):
         x = np.array([[3], [8], [5]], np.int64)

@@ -46,7 +46,7 @@ template <class Variant> status check_build() {
 }
 
 namespace detail {
-template <class... T> constexpr bool are_equal(int first, T... others) {
+template <class... T> constexpr bool are_equal([[maybe_unused]] int first, T... others) {
   return ((first == others) && ...);
 }
 } // namespace detail

@@ -10,7 +10,8 @@ namespace cuda {
 namespace ptx {
 
 struct proxy_fence {
-  /// This thread's earlier stores to shared memory come before later asynchronous accesses.
+  /// This thread's earlier loads and stores of shared memory come before later asynchronous
+  /// accesses.
   TENON_DEVICE static void shared() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");

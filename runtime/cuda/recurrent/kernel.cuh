@@ -249,7 +249,7 @@ private:
       store_element(state(shared, 1) + i, 0.0f);
     }
     if constexpr (cluster_blocks > 1) {
-      if (uniform_warp() == 0 && ptx::elect::one()) {
+      if (thread() == 0) {
         received(shared, 0).init(1);
         received(shared, 1).init(1);
         ptx::mbarrier::fence_init();

@@ -37,6 +37,7 @@
 #include "cuda/ptx/griddepcontrol.cuh"
 #include "cuda/ptx/mma_sm80.cuh"
 #include "cuda/ptx/named_barrier.cuh"
+#include "cuda/ptx/proxy_fence.cuh"
 #include "cuda/ptx/round_pair.cuh"
 #include "cuda/strip/geometry.h"
 #include "cuda/strip/weights.cuh"
@@ -174,6 +175,8 @@ private:
   static constexpr int stage_bytes = int(shape.stage_bytes()),
                        scale_bytes = int(shape.scale_bytes());
   static constexpr int parts = splits * warps; // of a sum
+  /// Whether a block may have more than the ring holds.
+  static constexpr bool refills = shape.slots() * shape.chunks() > stages;
   static constexpr int row_lanes = int(shape.lanes_with_rows());
 
   // --- what a block has ---
@@ -285,7 +288,11 @@ private:
       w[j].load(from + t * 512, from + stage_tiles * 512 + t * scale_bytes);
     }
     if constexpr (CopyEngine) {
-      empty(shared)[at.stage].arrive();
+      if constexpr (refills) {
+        // Without it some bytes of the next copy are read, once in some hundred thousand kernels.
+        ptx::proxy_fence::shared();
+        empty(shared)[at.stage].arrive();
+      }
     } else {
       sync_warp();
       if (at.ahead.more(mine)) {

@@ -86,7 +86,9 @@ struct run {
     (void)cudaGraphDestroy(graph);
     return executable;
   }
-  void poison(int *to) { require(cudaMemset(to, 0xff, words * sizeof(int)), "poison"); }
+  void poison(int *to) {
+    require(cudaMemsetAsync(to, 0xff, words * sizeof(int), stream.stream), "poison");
+  }
   std::vector<int> read(const int *from) {
     require(cudaStreamSynchronize(stream.stream), "synchronize");
     std::vector<int> all(words);

@@ -161,6 +161,44 @@ TEST(Trees, TheBestOfTwoClassesWins) {
   EXPECT_EQ(values(i.run({floats({2, 1}, {-1, 1})})[0]), Numbers({30, 70}));
 }
 
+/// Scores of two classes of one tree whose weights all name class `named`.
+Numbers twoClasses(int64_t named, const std::string &transform, float low) {
+  TestModel m = mlModel();
+  m.input("x", {"2", "1"});
+  auto *n = m.node("TreeEnsembleClassifier", {"x"}, {"label", "scores"});
+  n->set_domain("ai.onnx.ml");
+  for (const char *name : {"nodes_treeids", "nodes_featureids"})
+    set(n, name, std::vector<int64_t>{0, 0, 0});
+  set(n, "nodes_nodeids", std::vector<int64_t>{0, 1, 2});
+  set(n, "nodes_truenodeids", std::vector<int64_t>{1, 0, 0});
+  set(n, "nodes_falsenodeids", std::vector<int64_t>{2, 0, 0});
+  setStrings(n, "nodes_modes", {"BRANCH_LEQ", "LEAF", "LEAF"});
+  setFloats(n, "nodes_values", {0, 0, 0});
+  set(n, "class_treeids", std::vector<int64_t>{0, 0});
+  set(n, "class_nodeids", std::vector<int64_t>{1, 2});
+  set(n, "class_ids", std::vector<int64_t>{named, named});
+  setFloats(n, "class_weights", {low, 0.75f});
+  set(n, "classlabels_int64s", std::vector<int64_t>{30, 70});
+  set(n, "post_transform", transform);
+  m.output("label");
+  m.output("scores");
+  Imported i(m);
+  return i ? values(i.run({floats({2, 1}, {-1, 1})})[1]) : Numbers();
+}
+
+TEST(Trees, WhatIsLeftOfTheSecondClassIsTheFirsts) {
+  EXPECT_EQ(twoClasses(0, "NONE", 0.25f), Numbers({0.75, 0.25, 0.25, 0.75}));
+  EXPECT_EQ(twoClasses(0, "SOFTMAX", 0.25f), Numbers({0.75, 0.25, 0.25, 0.75}));
+  EXPECT_EQ(twoClasses(0, "NONE", -0.5f), Numbers({0.5, -0.5, -0.75, 0.75}));
+  EXPECT_EQ(twoClasses(1, "NONE", 0.25f), Numbers({0, 0.25, 0, 0.75}));
+  for (float low : {0.25f, -0.5f}) {
+    const Numbers chances = twoClasses(0, "LOGISTIC", low);
+    ASSERT_EQ(chances.size(), 4u);
+    EXPECT_NEAR(chances[0] + chances[1], 1, 1e-6);
+    EXPECT_NEAR(chances[3], 1 / (1 + std::exp(-0.75)), 1e-6);
+  }
+}
+
 TEST(SupportVectors, WithoutVectorsAProduct) {
   TestModel m = mlModel();
   m.input("x", {"1", "3"});

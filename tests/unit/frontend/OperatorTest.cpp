@@ -241,6 +241,30 @@ TEST(Operators, BatchStatisticsMoveTheRunningOnes) {
   EXPECT_EQ(values(out[2]), Numbers({1}));
 }
 
+TEST(Operators, StatisticsOfEachElement) {
+  for (bool perElement : {true, false}) { // the latter says one per channel, which is refused
+    TestModel m(8);
+    m.input("x", {"2", "1", "2"});
+    for (const char *name : {"scale", "bias", "mean", "variance"})
+      m.input(name,
+              perElement ? std::vector<std::string>{"1", "2"} : std::vector<std::string>{"1"});
+    auto *n = m.node("BatchNormalization", {"x", "scale", "bias", "mean", "variance"}, {"y"}, "bn");
+    set(n, "spatial", 0);
+    setFloat(n, "epsilon", 0);
+    m.output("y");
+    Imported i(m);
+    ASSERT_EQ(bool(i), perElement) << i.messages;
+    if (!perElement) {
+      EXPECT_NE(i.messages.find("expected one number per element of an example"), std::string::npos)
+          << i.messages;
+      continue;
+    }
+    auto out = i.run({floats({2, 1, 2}, {1, 2, 5, 6}), floats({1, 2}, {1, 3}),
+                      floats({1, 2}, {0, 1}), floats({1, 2}, {1, 2}), floats({1, 2}, {1, 4})});
+    EXPECT_EQ(values(out[0]), Numbers({0, 1, 4, 7}));
+  }
+}
+
 TEST(Operators, CastBeyondTheLargestNumberIsNoneWithoutSaturation) {
   TestModel m(19);
   m.input("x", {"3"});

@@ -140,6 +140,24 @@ TEST(Resize, ScalesFromDataGiveWhatKnownOnesGive) {
   }
 }
 
+/// Opset 10 picks from above where a scale shrinks, as ONNX's example of it says, from below
+/// elsewhere.
+TEST(Resize, Opset10PicksFromAboveWhereItShrinks) {
+  for (const char *op : {"Resize", "Upsample"}) {
+    const bool resize = llvm::StringRef(op) == "Resize";
+    TestModel m(resize ? 10 : 9);
+    m.input("x", {"2", "4"});
+    addFloats(m, "scales", {2, 0.6f});
+    set(m.node(op, {"x", "scales"}, {"y"}), "mode", std::string("nearest"));
+    m.output("y");
+    Imported model(m);
+    ASSERT_TRUE(model) << model.messages;
+    const double second = resize ? 3 : 2;
+    expectSame(model.run({floats({2, 4}, {1, 2, 3, 4, 5, 6, 7, 8})})[0],
+               floats({4, 2}, {1, second, 1, second, 5, second + 4, 5, second + 4}), op);
+  }
+}
+
 TEST(Resize, OpenDimensionsScaleToKnownSizes) {
   TestModel m;
   m.input("x", {"N", "3"});
