@@ -88,6 +88,10 @@ bool OutputFiles::add(llvm::StringRef path,
   }
   if (!code) {
     llvm::raw_fd_ostream os(descriptor, /*shouldClose=*/true);
+    if (!os.supportsSeeking()) { // what depends on all bytes and stands before them is known then
+      llvm::raw_null_ostream nowhere;
+      write(nowhere);
+    }
     write(os);
     os.close();
     code = os.error();

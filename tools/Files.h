@@ -29,7 +29,7 @@ public:
   bool add(const std::vector<CompiledFile> &files,
            llvm::function_ref<std::string(const CompiledFile &)> pathOf);
   bool add(llvm::StringRef path, const CompiledFile &file);
-  /// The same of what `write` writes.
+  /// The same of what `write` writes, twice where nothing can be written over: pipes.
   bool add(llvm::StringRef path, llvm::function_ref<void(llvm::raw_pwrite_stream &)> write);
   /// Renames everything into place.
   bool commit();

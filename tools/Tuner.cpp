@@ -502,16 +502,15 @@ bool Tuner::writeProgram(llvm::StringRef path, llvm::StringRef output) {
   if (code_.threads > 1 && !cuda)
     command += " -DTENON_THREADS -pthread";
   OutputFiles files(diagnostics());
-  if (!files.add(path,
-                 tunerFile(program, compiler_.module(), symbolValues(graph, inputs), command)))
-    return false;
   const llvm::StringRef folder = llvm::sys::path::parent_path(path);
-  for (const TunerRound &r : program.rounds)
+  for (const TunerRound &r : program.rounds) // before the text that has their hash
     for (const CompiledFile &f : r.files)
       if (f.suffix == ".weights" &&
           !files.add((folder.empty() ? "" : folder.str() + "/") + r.name + f.suffix, f))
         return false;
-  return files.commit();
+  return files.add(path,
+                   tunerFile(program, compiler_.module(), symbolValues(graph, inputs), command)) &&
+         files.commit();
 }
 
 } // namespace tenon

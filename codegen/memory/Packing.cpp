@@ -749,12 +749,11 @@ std::string PackedConstant::read(size_t at, size_t count) const {
 bool PackedConstant::hasBytesOf(const PackedConstant &other) const {
   if (size() != other.size())
     return false;
-  if (isInFormOf(other)) {
+  if (isInFormOf(other)) { // forms keep what tells elements apart, down to some bits of tf32
     const bool same = literal().sameBytes(other.literal());
     leaveMemory();
     other.leaveMemory();
-    if (same)
-      return true;
+    return same;
   }
   // Parts of two layouts do not begin at the same places.
   const std::string all = read(0, size());

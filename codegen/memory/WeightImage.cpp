@@ -110,10 +110,6 @@ std::string WeightImage::bytes() const {
 }
 
 void WeightImage::writeFile(llvm::raw_pwrite_stream &os) const {
-  // A pipe goes on only: the hash has to be known before it.
-  if (os.get_kind() == llvm::raw_ostream::OStreamKind::OK_FDStream &&
-      !static_cast<llvm::raw_fd_ostream &>(os).supportsSeeking())
-    hash();
   constexpr size_t kHashAt = 16;
   const uint64_t begin = os.tell();
   const auto littleEndian = [](uint64_t field) {
@@ -128,16 +124,11 @@ void WeightImage::writeFile(llvm::raw_pwrite_stream &os) const {
     os.pwrite(littleEndian(hash()).data(), sizeof(uint64_t), begin + kHashAt);
 }
 
-CompiledFile textWithHash(std::string suffix, std::string text,
-                          std::shared_ptr<const WeightImage> weights) {
-  const size_t place = text.find(WeightImage::kHashPlace);
-  if (place == std::string::npos)
-    return {std::move(suffix), std::move(text)};
+CompiledFile textAroundHash(std::string suffix, std::string before, std::string behind,
+                            std::shared_ptr<const WeightImage> weights) {
   return {std::move(suffix), "",
-          [text = std::move(text), place, weights = std::move(weights)](auto &os) {
-            const llvm::StringRef all = text;
-            os << all.take_front(place) << weights->hash() << all.drop_front(place + 1);
-          }};
+          [before = std::move(before), behind = std::move(behind),
+           weights = std::move(weights)](auto &os) { os << before << weights->hash() << behind; }};
 }
 
 } // namespace tenon

@@ -18,8 +18,6 @@ class WeightImage {
 public:
   /// What a weights file begins with; the runtime's weights_header.
   static constexpr size_t kHeaderBytes = 32;
-  /// Stands for the hash in text that is written before it is known; no source has it.
-  static constexpr char kHashPlace = '\0';
 
   WeightImage() = default;
   /// The constants where a plan has them.
@@ -37,7 +35,8 @@ public:
   /// The image without the header.
   void write(llvm::raw_ostream &os) const;
   std::string bytes() const;
-  /// The weights file.
+  /// The weights file. Its head is written over once the hash is known, unless that is known
+  /// before.
   void writeFile(llvm::raw_pwrite_stream &os) const;
 
 private:
@@ -60,9 +59,8 @@ private:
   std::unordered_multimap<const void *, std::pair<PackedConstant, size_t>> bySource_;
 };
 
-/// A file of text in which WeightImage::kHashPlace may stand for the hash of the weights. Written
-/// behind them it costs nothing.
-CompiledFile textWithHash(std::string suffix, std::string text,
-                          std::shared_ptr<const WeightImage> weights);
+/// A file of text with the hash of the weights in it, which costs nothing once they are written.
+CompiledFile textAroundHash(std::string suffix, std::string before, std::string behind,
+                            std::shared_ptr<const WeightImage> weights);
 
 } // namespace tenon

@@ -100,7 +100,7 @@ public:
     writeCppEntryPoints(w, info_, dims_, pools_, space_, hosted_);
     if (embedded)
       w.raw(endOfGuard());
-    files.push_back(textWithHash(".cpp", w.take(), weights_));
+    files.push_back(textAroundHash(".cpp", std::move(beforeHash_), w.take(), weights_));
     files.push_back({".h", writeHeader(module_, info_, target_, dims_, options_, summary_)});
     files.push_back({".hpp", writeCppHeader(module_, info_, options_, dims_, /*queue=*/false)});
     if (!inlined && any)
@@ -392,19 +392,20 @@ private:
     const bool checked = hosted_;
     const std::string inputs = checked ? neededPorts(w, "inputs", info_.inputs) : "";
     const std::string outputs = checked ? neededPorts(w, "outputs", info_.outputs) : "";
-    w.line("static const rt::program the_program = {run_all, " +
-           std::to_string(summary_.arenaBytes) + ", " + std::to_string(plan_.stateBytes) + ", " +
-           std::to_string(summary_.weightBytes) + ", " + WeightImage::kHashPlace + "ull, " +
-           pointer + ", " + (count ? "dim_ranges, " : "nullptr, ") + std::to_string(count) +
-           (growths.empty() ? ", nullptr" : ", advance") +
-           (inputs.empty()
-                ? ""
-                : ", " + inputs + ", " + outputs + ", " + std::to_string(summary_.textBytes) +
-                      ", " + std::to_string(options_.threads) +
-                      (info_.decoder  ? ", " + std::to_string(decoderBytes(*info_.decoder))
-                       : sums.empty() ? ""
-                                      : ", 0")) +
-           (sums.empty() ? "" : ", dim_sums, " + std::to_string(sums.size())) + "};");
+    w.begin("static const rt::program the_program = {run_all, " +
+            std::to_string(summary_.arenaBytes) + ", " + std::to_string(plan_.stateBytes) + ", " +
+            std::to_string(summary_.weightBytes) + ", ");
+    beforeHash_ = w.take();
+    w.raw("ull, " + pointer + ", " + (count ? "dim_ranges, " : "nullptr, ") +
+          std::to_string(count) + (growths.empty() ? ", nullptr" : ", advance") +
+          (inputs.empty()
+               ? ""
+               : ", " + inputs + ", " + outputs + ", " + std::to_string(summary_.textBytes) + ", " +
+                     std::to_string(options_.threads) +
+                     (info_.decoder  ? ", " + std::to_string(decoderBytes(*info_.decoder))
+                      : sums.empty() ? ""
+                                     : ", 0")) +
+          (sums.empty() ? "" : ", dim_sums, " + std::to_string(sums.size())) + "};\n");
     w.line("");
     if (info_.decoder)
       writeDecoderForm(w, info_, dims_);
@@ -419,6 +420,7 @@ private:
 
   Module &module_;
   const std::shared_ptr<const WeightImage> weights_;
+  std::string beforeHash_; // the file up to the weights' hash
   const Target &target_;
   const bool hosted_ = target_.family->facts.hosted;
   const CompileOptions &options_;
