@@ -1,6 +1,8 @@
 // Implements host tensors and the conversions of the narrow float formats.
 #include "ir/Tensor.h"
 
+#include "ir/ops/Clones.h"
+
 #include "llvm/Support/MathExtras.h"
 #include "llvm/Support/Process.h"
 
@@ -250,39 +252,52 @@ void storeDouble(Element e, uint8_t *bytes, int64_t i, double v) {
     storeInt(e, bytes, i, truncate(v));
 }
 
-/// Of f16, as decodeFloat has it, without a branch: the bits below the sign are those of a float
-/// whose exponent lacks the difference of the biases.
-double widenHalf(uint16_t half) {
-  const uint32_t magnitude = half & 0x7fffu;
-  const uint32_t finite = llvm::FloatToBits(llvm::BitsToFloat(magnitude << 13) * 0x1p112f),
-                 special = magnitude > 0x7c00 ? 0x7fc00000u : 0x7f800000u;
-  return double(
-      llvm::BitsToFloat((magnitude >= 0x7c00 ? special : finite) | uint32_t(half & 0x8000u) << 16));
+/// All bits where x is below the limit, by which selections are neither branches nor mistaken for
+/// some.
+uint32_t whereBelow(int32_t x, int32_t limit) { return uint32_t((x - limit) >> 31); }
+
+/// Of f16, as decodeFloat has it: the bits below the sign are those of a float whose exponent lacks
+/// the difference of the biases. Subnormal ones become the mantissa of a number whose leading bit
+/// is then taken away, since processors multiply subnormal floats slowly.
+float widenHalf(uint16_t half) {
+  const int32_t magnitude = half & 0x7fff;
+  const uint32_t subnormal = whereBelow(magnitude, 0x400), finite = whereBelow(magnitude, 0x7c00),
+                 number = whereBelow(magnitude, 0x7c01), sign = uint32_t(half & 0x8000) << 16;
+  const uint32_t bits = llvm::FloatToBits(
+      llvm::BitsToFloat((uint32_t(magnitude) << 13) + (112u << 23) + (subnormal & (1u << 23))) -
+      llvm::BitsToFloat(subnormal & (113u << 23)));
+  return llvm::BitsToFloat((bits & finite) | (~finite & 0x7f800000u) | (~number & 0x400000u) |
+                           sign);
 }
 
 /// Of bf16: the upper half of a float; a NaN is the one that decodeFloat makes.
-double widenBrain(uint16_t brain) {
-  const uint32_t magnitude = brain & 0x7fffu;
-  return double(
-      llvm::BitsToFloat(((magnitude > 0x7f80 ? 0x7fc0u : magnitude) | (brain & 0x8000u)) << 16));
+float widenBrain(uint16_t brain) {
+  const uint32_t magnitude = brain & 0x7fffu, number = whereBelow(int32_t(magnitude), 0x7f81);
+  return llvm::BitsToFloat(((magnitude & number) | (~number & 0x7fc0u) | (brain & 0x8000u)) << 16);
 }
 
 /// In blocks of a number that compilers know.
-template <double (*Widen)(uint16_t)>
-void widenHalves(const uint8_t *bytes, int64_t begin, int64_t count, double *out) {
+template <float (*Widen)(uint16_t)>
+__attribute__((always_inline)) inline void widenBlocks(const uint16_t *in, int64_t count,
+                                                       double *out) {
   constexpr int64_t kBlock = 16;
-  const auto *in = reinterpret_cast<const uint16_t *>(bytes) + begin;
   int64_t i = 0;
   for (; i + kBlock <= count; i += kBlock) {
     uint16_t from[kBlock];
     double to[kBlock];
     std::memcpy(from, in + i, sizeof(from));
     for (int64_t j = 0; j < kBlock; ++j)
-      to[j] = Widen(from[j]);
+      to[j] = double(Widen(from[j]));
     std::memcpy(out + i, to, sizeof(to));
   }
   for (; i < count; ++i)
-    out[i] = Widen(in[i]);
+    out[i] = double(Widen(in[i]));
+}
+TENON_CLONES void widenHalves(const uint16_t *in, int64_t count, double *out) {
+  widenBlocks<widenHalf>(in, count, out);
+}
+TENON_CLONES void widenBrains(const uint16_t *in, int64_t count, double *out) {
+  widenBlocks<widenBrain>(in, count, out);
 }
 
 /// Types of at most 8 bits: the value of each code, looked up.
@@ -430,8 +445,8 @@ void Tensor::toDoubles(int64_t begin, int64_t count, double *out) const {
   switch (element_) {
   case Element::F32: return widen<float>(b, begin, count, out);
   case Element::F64: return widen<double>(b, begin, count, out);
-  case Element::F16: return widenHalves<widenHalf>(b, begin, count, out);
-  case Element::BF16: return widenHalves<widenBrain>(b, begin, count, out);
+  case Element::F16: return widenHalves(reinterpret_cast<const uint16_t *>(b) + begin, count, out);
+  case Element::BF16: return widenBrains(reinterpret_cast<const uint16_t *>(b) + begin, count, out);
   case Element::I8: return widen<int8_t>(b, begin, count, out);
   case Element::U8: return widen<uint8_t>(b, begin, count, out);
   case Element::I32: return widen<int32_t>(b, begin, count, out);
