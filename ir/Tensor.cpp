@@ -300,21 +300,30 @@ TENON_CLONES void widenBrains(const uint16_t *in, int64_t count, double *out) {
   widenBlocks<widenBrain>(in, count, out);
 }
 
-/// Types of at most 8 bits: the value of each code, looked up.
-void widenCodes(Element e, const uint8_t *bytes, int64_t begin, int64_t count, double *out) {
-  const unsigned width = bitWidth(e);
-  double values[256];
-  for (unsigned code = 0; code < 1u << width; ++code) {
-    const auto byte = uint8_t(code);
-    values[code] = loadDouble(e, &byte, 0);
-  }
-  if (width == 8) {
+/// Types of at most 8 bits: the value of each code, looked up where that pays.
+template <class Out, Out (*Load)(Element, const uint8_t *, int64_t)>
+void widenCodes(Element e, const uint8_t *bytes, int64_t begin, int64_t count, Out *out) {
+  const unsigned codes = 1u << bitWidth(e);
+  if (count < 2 * int64_t(codes)) {
     for (int64_t i = 0; i < count; ++i)
-      out[i] = values[bytes[begin + i]];
+      out[i] = Load(e, bytes, begin + i);
     return;
   }
-  for (int64_t i = 0; i < count; ++i)
-    out[i] = values[loadBits(bytes, width, begin + i)];
+  Out values[256];
+  for (unsigned code = 0; code < codes; ++code) {
+    const auto byte = uint8_t(code);
+    values[code] = Load(e, &byte, 0);
+  }
+  const auto lookUp = [&](auto width) {
+    for (int64_t i = 0; i < count; ++i)
+      out[i] = values[loadBits(bytes, decltype(width)::value, begin + i)];
+  };
+  switch (bitWidth(e)) {
+  case 1: return lookUp(std::integral_constant<unsigned, 1>());
+  case 2: return lookUp(std::integral_constant<unsigned, 2>());
+  case 4: return lookUp(std::integral_constant<unsigned, 4>());
+  default: return lookUp(std::integral_constant<unsigned, 8>());
+  }
 }
 
 /// To f16, as encodeFloat has it: numbers that are normal there by dropping bits of the mantissa,
@@ -453,9 +462,8 @@ void Tensor::toDoubles(int64_t begin, int64_t count, double *out) const {
   case Element::I64: return widen<int64_t>(b, begin, count, out);
   default: break;
   }
-  constexpr int64_t kPaysForTable = 512;
-  if (bitWidth(element_) <= 8 && count >= kPaysForTable)
-    return widenCodes(element_, b, begin, count, out);
+  if (bitWidth(element_) <= 8)
+    return widenCodes<double, loadDouble>(element_, b, begin, count, out);
   for (int64_t i = 0; i < count; ++i)
     out[i] = loadDouble(element_, b, begin + i);
 }
@@ -487,6 +495,8 @@ void Tensor::toInts(int64_t begin, int64_t count, int64_t *out) const {
   case Element::I64: return widen<int64_t>(b, begin, count, out);
   default: break;
   }
+  if (bitWidth(element_) <= 8 && !isFloat(element_))
+    return widenCodes<int64_t, loadInt>(element_, b, begin, count, out);
   for (int64_t i = 0; i < count; ++i)
     out[i] = intAt(begin + i);
 }
