@@ -326,18 +326,45 @@ void widenCodes(Element e, const uint8_t *bytes, int64_t begin, int64_t count, O
   }
 }
 
-/// To f16, as encodeFloat has it: numbers that are normal there by dropping bits of the mantissa,
-/// half to even, where a carry runs into the exponent and, beyond the largest, to infinity.
-uint16_t narrowHalf(double v) {
+/// Magnitudes of doubles from here on, 2^16, are too large for numbers of f16.
+constexpr uint64_t kBeyondHalves = uint64_t(1039) << 52;
+
+/// A double below kBeyondHalves to f16, as encodeFloat has it, half to even. Of numbers that are
+/// normal there bits of the mantissa are dropped, where a carry runs into the exponent and, beyond
+/// the largest, to infinity; of the others a sum with 2^28 keeps multiples of the least.
+uint16_t narrowFinite(double v) {
   const uint64_t bits = llvm::DoubleToBits(v), magnitude = bits & ~(uint64_t(1) << 63);
-  constexpr uint64_t kLeast = uint64_t(1009) << 52, kBeyond = uint64_t(1039) << 52; // 2^-14, 2^16
-  if (magnitude < kLeast || magnitude >= kBeyond)
-    return uint16_t(encodeFloat(Element::F16, v));
+  constexpr uint64_t kNormal = uint64_t(1009) << 52, kBase = uint64_t(1051) << 52; // 2^-14, 2^28
   constexpr unsigned kDropped = 42;
-  const uint64_t x = magnitude - (uint64_t(1008) << 52);
-  const uint64_t rounded =
-      (x + (uint64_t(1) << (kDropped - 1)) - 1 + (x >> kDropped & 1)) >> kDropped;
-  return uint16_t(rounded | (bits >> 48 & 0x8000));
+  const uint64_t x = magnitude - (uint64_t(1008) << 52),
+                 normal =
+                     (x + (uint64_t(1) << (kDropped - 1)) - 1 + (x >> kDropped & 1)) >> kDropped,
+                 subnormal =
+                     llvm::DoubleToBits(llvm::BitsToDouble(magnitude) + llvm::BitsToDouble(kBase)) -
+                     kBase,
+                 isSubnormal = uint64_t(int64_t(magnitude - kNormal) >> 63);
+  return uint16_t((subnormal & isSubnormal) | (normal & ~isSubnormal) | (bits >> 48 & 0x8000));
+}
+uint16_t narrowHalf(double v) {
+  const uint64_t magnitude = llvm::DoubleToBits(v) & ~(uint64_t(1) << 63);
+  return magnitude < kBeyondHalves ? narrowFinite(v) : uint16_t(encodeFloat(Element::F16, v));
+}
+TENON_CLONES void narrowHalves(const double *in, int64_t count, uint16_t *out) {
+  constexpr int64_t kBlock = 16; // a number that compilers know
+  int64_t i = 0;
+  for (; i + kBlock <= count; i += kBlock) {
+    double from[kBlock];
+    uint64_t to[kBlock], beyond = 0;
+    std::memcpy(from, in + i, sizeof(from));
+    for (int64_t j = 0; j < kBlock; ++j) {
+      beyond |= kBeyondHalves - 1 - (llvm::DoubleToBits(from[j]) & ~(uint64_t(1) << 63));
+      to[j] = narrowFinite(from[j]);
+    }
+    for (int64_t j = 0; j < kBlock; ++j)
+      out[i + j] = int64_t(beyond) < 0 ? narrowHalf(from[j]) : uint16_t(to[j]);
+  }
+  for (; i < count; ++i)
+    out[i] = narrowHalf(in[i]);
 }
 
 template <class T, class Out>
@@ -476,12 +503,8 @@ void Tensor::fromDoubles(int64_t begin, int64_t count, const double *in) {
       out[i] = float(in[i]);
     return;
   }
-  if (element_ == Element::F16) {
-    auto *out = reinterpret_cast<uint16_t *>(b) + begin;
-    for (int64_t i = 0; i < count; ++i)
-      out[i] = narrowHalf(in[i]);
-    return;
-  }
+  if (element_ == Element::F16)
+    return narrowHalves(in, count, reinterpret_cast<uint16_t *>(b) + begin);
   for (int64_t i = 0; i < count; ++i)
     storeDouble(element_, b, begin + i, in[i]);
 }

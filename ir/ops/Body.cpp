@@ -141,11 +141,13 @@ const double *BodyTile::reals(unsigned slot, unsigned scratch, int64_t n) {
   const Lanes &l = lanes_[slot];
   if (isFloat(l.element))
     return l.reals.data();
-  const bool isUnsigned = l.element == Element::U64;
-  for (int64_t i = 0; i < n; ++i)
-    scratch_[scratch][size_t(i)] =
-        isUnsigned ? double(uint64_t(l.integers[size_t(i)])) : double(l.integers[size_t(i)]);
-  return scratch_[scratch].data();
+  const int64_t *in = l.integers.data();
+  double *out = scratch_[scratch].data();
+  if (l.element == Element::U64)
+    std::copy_n(reinterpret_cast<const uint64_t *>(in), n, out);
+  else
+    std::copy_n(in, n, out);
+  return out;
 }
 
 namespace {
