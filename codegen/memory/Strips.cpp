@@ -188,28 +188,45 @@ Type stripsType(Type type) {
 }
 
 void fillStrips(const Tensor &value, Type type, int64_t begin, int64_t end, uint8_t *out) {
-  const int64_t bits = bitWidth(type.element());
-  const Matrix m = matrixOf(type);
-  const Tiles t = tilesOf(m.n, m.k, bits);
-  const uint8_t *from = value.bytes().data();
+  const int64_t bits = bitWidth(type.element()), each = bits / 8;
+  const Matrix whole = matrixOf(type);
+  const Tiles t = tilesOf(whole.n, whole.k, bits);
   const int64_t depth = 2 * t.depth;
-  // Strips side by side read what lies side by side where columns do.
-  for (int64_t pair = 0; 2 * pair < t.count; ++pair)
-    for (int64_t strip = begin; strip < end; ++strip) {
-      uint8_t *to = out + ((strip - begin) * t.count + 2 * pair) * kTileBytes;
-      Rows rows;
-      if (bits == 16) {
-        readRows<uint16_t>(from, m, strip * kOutputs, pair * depth, depth, rows);
-        putHalves(rows, to);
-      } else if (bits == 8) {
-        readRows<uint8_t>(from, m, strip * kOutputs, pair * depth, depth, rows);
-        if (isFloat(type.element()))
-          putFloats(rows, to);
-        else
-          putBytes(rows, to);
-      } else {
-        readNibbles(from, m, strip * kOutputs, pair * depth, depth, rows);
-        putNibbles(rows, to);
+  // Where columns lie side by side some strips are made together: rows often lie a power of two
+  // apart, on the same lines of a cache, so that what strips need of each is read at once.
+  constexpr int64_t kTogether = 16;
+  const bool copies = whole.strideN == 1 && bits >= 8;
+  uint8_t copy[kTogether * 2 * kTileBytes];
+  for (int64_t first = begin; first < end; first += kTogether)
+    for (int64_t pair = 0; 2 * pair < t.count; ++pair) {
+      const uint8_t *from = value.bytes().data();
+      Matrix m = whole;
+      int64_t n = first * kOutputs, k = pair * depth;
+      if (copies) {
+        m.n = std::min(kTogether * kOutputs, whole.n - n), m.k = std::min(depth, whole.k - k);
+        m.strideK = m.n;
+        for (int64_t i = 0; i < m.k; ++i)
+          std::memcpy(copy + i * m.n * each, from + ((k + i) * whole.strideK + n) * each,
+                      size_t(m.n * each));
+        from = copy, n = 0, k = 0;
+      }
+      for (int64_t strip = first; strip < std::min(first + kTogether, end); ++strip) {
+        uint8_t *to = out + ((strip - begin) * t.count + 2 * pair) * kTileBytes;
+        Rows rows;
+        if (bits == 16) {
+          readRows<uint16_t>(from, m, n, k, depth, rows);
+          putHalves(rows, to);
+        } else if (bits == 8) {
+          readRows<uint8_t>(from, m, n, k, depth, rows);
+          if (isFloat(type.element()))
+            putFloats(rows, to);
+          else
+            putBytes(rows, to);
+        } else {
+          readNibbles(from, m, n, k, depth, rows);
+          putNibbles(rows, to);
+        }
+        n += kOutputs;
       }
     }
 }
