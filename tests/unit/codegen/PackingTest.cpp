@@ -189,6 +189,29 @@ TEST(Packing, LargeConstantsComeInParts) {
     }
 }
 
+/// Strips of rows and of columns side by side, more than are made together: those that are made one
+/// at a time.
+TEST(Packing, StripsComeInParts) {
+  Context c;
+  const LayoutAxis swapped[] = {axis(1), axis(0)};
+  for (Element e : {Element::F16, Element::I8, Element::F8E4M3, Element::I4})
+    for (bool columns : {false, true}) {
+      const Tensor t = counted(e, {1100, 1006});
+      Operation *op = Operation::create(
+          Op::Constant, {}, {{"value", Literal(std::make_shared<const Tensor>(t))}},
+          {Type::tensor(c, e, t.shape(), columns ? Layout::get(c, swapped) : Layout())}, 0);
+      op->set("stored", Word{"strips"});
+      const Tensor whole = storedElements(*op);
+      const PackedConstant constant(*op);
+      op->erase();
+      size_t parts = 0;
+      EXPECT_TRUE(inParts(constant, parts) ==
+                  std::string(whole.bytes().begin(), whole.bytes().end()))
+          << name(e).str() << ", " << columns;
+      EXPECT_EQ(parts > 1, constant.size() > 1 << 20);
+    }
+}
+
 /// What is made of the same bytes in the same way is known to be equal; other equal bytes are
 /// found.
 TEST(Packing, EqualConstantsAreFound) {
