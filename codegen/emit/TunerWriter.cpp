@@ -155,7 +155,7 @@ private:
 struct Parts {
   std::vector<std::string> defines;
   std::set<std::string> runtime;
-  llvm::StringRef body;
+  std::string body;
 };
 
 Parts takeApart(llvm::StringRef text, llvm::StringRef header) {
@@ -172,7 +172,7 @@ Parts takeApart(llvm::StringRef text, llvm::StringRef header) {
       break;
     parts.runtime.insert(path.str());
   }
-  parts.body = text;
+  parts.body = text.str();
   return parts;
 }
 
