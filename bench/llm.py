@@ -13,8 +13,8 @@ and its steps captured into CUDA graphs. Tokens and logits are on the device. Li
     growing     64 tokens, one after the other, from there
     generated   a token of 64 that are drawn greedily, by the clock of the host
     N rows      a run of the prompt's last N tokens (cases that name rows)
-    prompt      PAST tokens from the host's memory, by its clock, to the first token's logits; cases with `all` have
-                logits of each of them, which stay on the device
+    prompt      PAST tokens from the host's memory, by its clock, to the first token's logits; cases with `all` copy
+                logits of each of them to the host's memory, and with `N rows` leave them on the device
 
 `ms` is the median over the rounds, in which the peers run in turns. `limit` is what reading weights and caches (of
 prompts: multiplying) takes at the bandwidth and the fp16 rate of this GPU, `share` how much of it Tenon reaches,
@@ -81,7 +81,7 @@ CASES = [
     Case("llama-3.1-8b-8-layers", "int4", 1024),
     Case("llama-3.1-8b-8-layers", "fp8", 1024),
     Case("gemma-3-1b", "fp16", 4096),
-    Case("llama-3.2-1b", "fp16", 1024, all=True),
+    Case("llama-3.2-1b", "fp16", 1024, rows=(1024,), all=True),
 ]
 
 
@@ -290,8 +290,8 @@ def measure(case, config, model, libraries, options):
         torch.cuda.empty_cache()
     step, prompts = limits(case, config)
     return [{"case": case.name, "phase": phase, "peer": peer, "ms": statistics.median(times),
-             "limit": prompts if phase == "prompt" else step, "max_error": errors[peer], "kernels": kernels[peer],
-             "agree": agrees.get(peer)} for (phase, peer), times in figures.items()]  # fmt: skip
+             "limit": prompts if phase in ("prompt", f"{case.past} rows") else step, "max_error": errors[peer],
+             "kernels": kernels[peer], "agree": agrees.get(peer)} for (phase, peer), times in figures.items()]  # fmt: skip
 
 
 def show(rows):

@@ -35,6 +35,11 @@ bool saysNothing(llvm::StringRef name) {
   return name.empty() || name == "?" || name == "*" || name == "-1" || name == "None";
 }
 
+/// Whether this is ZipMap's result: it is imported as the tensor of the maps' values.
+bool isListOfMaps(const onnx::TypeProto &type) {
+  return type.has_sequence_type() && type.sequence_type().elem_type().has_map_type();
+}
+
 bool readDeclaration(const onnx::ValueInfoProto &info, const char *role, DeclaredTensor &out,
                      Diagnostics &diagnostics) {
   auto fail = [&](const std::string &why) {
@@ -481,7 +486,8 @@ bool readDeclarations(const onnx::ModelProto &model, std::vector<DeclaredTensor>
   }
   for (const auto &info : model.graph().output()) {
     DeclaredTensor d;
-    if (!info.has_type() || info.type().value_case() == onnx::TypeProto::VALUE_NOT_SET)
+    if (!info.has_type() || info.type().value_case() == onnx::TypeProto::VALUE_NOT_SET ||
+        isListOfMaps(info.type()))
       d.name = info.name(); // inference says the rest
     else if (!readDeclaration(info, "output", d, diagnostics))
       return false;

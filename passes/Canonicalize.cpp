@@ -32,6 +32,7 @@ const Pattern kPatterns[] = {
     {"canonicalize.unit-transpose", canonicalize::unitTranspose},
     {"canonicalize.transposed-reshape", canonicalize::transposedReshape},
     {"canonicalize.reshaped-softmax", canonicalize::reshapedSoftmax},
+    {"canonicalize.normalized-pieces", canonicalize::normalizedPieces},
     {"canonicalize.slice-noop", canonicalize::sliceNoop},
     {"canonicalize.slice-of-slice", canonicalize::sliceOfSlice},
     {"canonicalize.slice-of-concat", canonicalize::sliceOfConcat},

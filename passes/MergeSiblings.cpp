@@ -7,10 +7,10 @@
 // Factors and biases behind each of them, constants for each column, join likewise, and so does
 // what makes bytes of sums or floats of integer sums: numbers that differ become constants for each
 // column, and what is moved in between is moved afterwards. The slices are views, which attention
-// reads where they lie. Products are left alone where maps follow that would
-// have been computed in the same kernel, where one of them keeps a large machine busy, and where
-// rows are so few that reading weights is all that takes time: then nothing is gained. Part of -O2
-// where a target asks for it (TargetTraits::mergedProducts), and of -O3.
+// reads where they lie. Weights in blocks of few bits join with their scales and zero points.
+// Products are left alone where maps follow that would have been computed in the same kernel, and
+// where one of them keeps a large machine busy. Part of -O2 where a target asks for it
+// (TargetTraits::mergedProducts), and of -O3.
 #include "passes/MergeSiblings.h"
 
 #include "passes/Columns.h"
@@ -18,13 +18,13 @@
 
 #include "llvm/Support/MathExtras.h"
 
+#include <cstring>
+
 namespace tenon {
 namespace {
 
 /// Tiles of 128 x 128 from which a product has two for each multiprocessor of a large GPU.
 constexpr int64_t kManyTiles = 256;
-/// Rows up to which kernels of few rows take a product.
-constexpr int64_t kFewRows = 16;
 
 /// A map that adds or multiplies by a constant of each column, or another function of the product's
 /// elements and such constants.
@@ -37,12 +37,14 @@ struct Step {
 
 struct Sibling {
   Operation *product = nullptr;
-  Literal weights;
+  llvm::SmallVector<Literal, 3> constants; // weights; in blocks: their scales, zero points
   std::vector<Step> steps;
   llvm::SmallVector<Operation *, 2> moves; // between steps
   Value *result = nullptr;                 // of the last step
 
-  int64_t columns() const { return weights->shape()[product->boolAttr("trans_b") ? 0 : 1]; }
+  /// The dimension of the constants that the columns of the result step along.
+  unsigned along() const { return product->boolAttr("trans_b") ? 0 : 1; }
+  int64_t columns() const { return constants[0]->shape()[along()]; }
 };
 
 /// The map behind `v`, and perhaps behind what only moves it, that makes bytes of elements or
@@ -116,16 +118,33 @@ llvm::Optional<Step> readStep(Value *&v, int64_t columns) {
   return step;
 }
 
+/// Whether `v` goes through nothing but movement to kernels that read it where it lies: they also
+/// widen it.
+bool isOnlyMoved(const Value *v) {
+  return v->hasUses() && llvm::all_of(v->uses(), [v](const Use *u) {
+           const Operation *reader = u->owner();
+           if (isPlainMap(reader, 1) && soleScalar(*reader) && soleScalar(*reader)->is(Op::Cast))
+             return bitWidth(reader->result()->type().element()) > bitWidth(v->type().element()) &&
+                    isOnlyMoved(reader->result());
+           return reader->isAny(Op::Reshape, Op::Transpose, Op::Slice, Op::MatMul, Op::Attention,
+                                Op::Normalize);
+         });
+}
+
 llvm::Optional<Sibling> readSibling(Operation &op) {
-  if (!op.is(Op::MatMul) || op.numOperands() != 2 || op.has("block"))
+  if (!op.is(Op::MatMul) || (op.numOperands() != 2 && !op.has("block")))
     return llvm::None;
   const Element e = op.result()->type().element();
   if (e != Element::F32 && e != Element::F16 && e != Element::BF16 && e != Element::I32)
     return llvm::None;
   Sibling s;
   s.product = &op;
-  s.weights = constantValue(op.operand(1));
-  if (!s.weights || s.weights->rank() != 2 || op.operand(0) == op.operand(1))
+  for (unsigned i = 1; i < op.numOperands(); ++i) {
+    s.constants.push_back(constantValue(op.operand(i)));
+    if (!s.constants.back() || s.constants.back()->rank() != 2)
+      return llvm::None;
+  }
+  if (op.operand(0) == op.operand(1))
     return llvm::None;
   s.result = op.result();
   for (;;) {
@@ -134,14 +153,10 @@ llvm::Optional<Sibling> readSibling(Operation &op) {
       break;
     s.steps.push_back(*std::move(step));
   }
-  const bool moved =
-      s.result->hasUses() && llvm::all_of(s.result->uses(), [](Use *u) {
-        return u->owner()->isAny(Op::Reshape, Op::Transpose, Op::Slice, Op::MatMul, Op::Attention);
-      });
   const Type y = op.result()->type();
   const int64_t rows = y.upperElements() / std::max<int64_t>(1, s.columns());
   const auto tiles = int64_t(llvm::divideCeil(rows, 128) * llvm::divideCeil(s.columns(), 128));
-  return moved && tiles < kManyTiles && rows > kFewRows ? llvm::Optional<Sibling>(s) : llvm::None;
+  return isOnlyMoved(s.result) && tiles < kManyTiles ? llvm::Optional<Sibling>(s) : llvm::None;
 }
 
 /// Whether both maps compute the same but for numbers.
@@ -178,8 +193,10 @@ bool isLike(const Sibling &a, const Sibling &b) {
   return a.product->operand(0) == b.product->operand(0) &&
          a.product->attributes() == b.product->attributes() &&
          a.product->parent() == b.product->parent() &&
-         a.weights->element() == b.weights->element() && a.steps.size() == b.steps.size() &&
-         std::equal(a.steps.begin(), a.steps.end(), b.steps.begin(), isAlike);
+         std::equal(
+             a.constants.begin(), a.constants.end(), b.constants.begin(), b.constants.end(),
+             [](const Literal &x, const Literal &y) { return x->element() == y->element(); }) &&
+         std::equal(a.steps.begin(), a.steps.end(), b.steps.begin(), b.steps.end(), isAlike);
 }
 
 /// All products of the same tensor that are like `first`, in the order of the text; empty where
@@ -196,23 +213,42 @@ std::vector<Sibling> siblingsOf(const Sibling &first) {
   return all;
 }
 
-Tensor joinedWeights(llvm::ArrayRef<Sibling> all) {
-  const bool rows = all[0].product->boolAttr("trans_b");
-  const int64_t depth = all[0].weights->shape()[rows ? 1 : 0];
-  int64_t columns = 0;
-  for (const Sibling &s : all)
-    columns += s.columns();
-  Tensor joined(all[0].weights->element(), {rows ? columns : depth, rows ? depth : columns});
+/// Constant number `i` of all siblings, side by side.
+Tensor joinedConstants(llvm::ArrayRef<Sibling> all, size_t i) {
+  const unsigned along = all[0].along();
+  const Literal &first = all[0].constants[i];
+  const Element e = first->element();
+  llvm::SmallVector<int64_t, 2> shape(first->shape().begin(), first->shape().end());
+  shape[along] = 0;
+  bool areBytes = true; // lines of each begin and end with a byte
+  const auto lineOf = [&](const Sibling &s) {
+    return s.columns() * (along == 0 ? s.constants[i]->shape()[1] : 1);
+  };
+  for (const Sibling &s : all) {
+    shape[along] += s.columns();
+    areBytes &= lineOf(s) * int64_t(bitWidth(e)) % 8 == 0;
+  }
+  Tensor joined(e, shape);
+  const int64_t lines = along == 0 ? 1 : shape[0],
+                whole = joined.size() / std::max<int64_t>(1, lines);
+  const auto bytesOf = [e](int64_t elements) { return elements * int64_t(bitWidth(e)) / 8; };
   std::vector<double> values;
   int64_t at = 0;
   for (const Sibling &s : all) {
-    const int64_t own = s.columns(), lines = rows ? 1 : depth, each = rows ? own * depth : own;
-    values.resize(size_t(each));
+    const int64_t each = lineOf(s);
     for (int64_t line = 0; line < lines; ++line) {
-      s.weights->toDoubles(line * each, each, values.data());
-      joined.fromDoubles(rows ? at * depth : line * columns + at, each, values.data());
+      const int64_t from = line * each, to = line * whole + at;
+      if (areBytes) {
+        std::memcpy(joined.mutableBytes() + bytesOf(to),
+                    s.constants[i]->bytes().data() + bytesOf(from), size_t(bytesOf(each)));
+        continue;
+      }
+      values.resize(size_t(each));
+      s.constants[i]->toDoubles(from, each, values.data());
+      joined.fromDoubles(to, each, values.data());
     }
-    at += own;
+    s.constants[i]->leaveMemory();
+    at += each;
   }
   return joined;
 }
@@ -328,7 +364,10 @@ bool productsPattern(Operation &op, Rewriter &rw) {
   b.location = op.loc();
   for (const Sibling &s : all)
     mergeLocation(b.location, s.product->loc());
-  Value *v = b.value(Op::MatMul, {op.operand(0), b.constant(joinedWeights(all))}, op.attributes());
+  llvm::SmallVector<Value *, 4> operands{op.operand(0)};
+  for (size_t i = 0; i < first->constants.size(); ++i)
+    operands.push_back(b.constant(joinedConstants(all, i)));
+  Value *v = b.value(Op::MatMul, operands, op.attributes());
   for (size_t i = 0; i < first->steps.size(); ++i)
     v = buildStep(b, v, all, i);
   int64_t at = 0;

@@ -40,6 +40,13 @@ const JoinForm *GroupForm::joinOf(const Value *v) const {
   return nullptr;
 }
 
+const GroupForm *GroupForm::makerOf(const Value *v) const {
+  for (const GroupForm &form : before)
+    if (form.anchor && v->def() == form.anchor)
+      return &form;
+  return nullptr;
+}
+
 bool isAbsorbable(const Operation &op) {
   if (op.isAny(Op::Map, Op::Transpose, Op::Slice, Op::Reshape))
     return true;
@@ -223,11 +230,21 @@ Result<> describe(Operation &group, Operation *anchor, llvm::ArrayRef<const Valu
   return Accepted{};
 }
 
-/// A group of one anchor that reads what concats join.
+/// A group of one anchor that reads what concats join, and of others `before`, which make what the
+/// pieces are computed of.
 Result<GroupForm> analyzeJoining(Operation &group, Operation &anchor,
+                                 llvm::ArrayRef<Operation *> before,
                                  llvm::ArrayRef<Operation *> concats) {
   GroupForm form;
   llvm::SmallVector<const Value *, 4> made;
+  for (Operation *maker : before) {
+    if (maker->numResults() != 1)
+      return Refusal{"pieces of an anchor with several results", ""};
+    if (auto part = describe(group, maker, {}, {maker->result()}, form.before.emplace_back());
+        !part)
+      return std::move(part).refusal();
+    made.push_back(maker->result());
+  }
   for (Operation *concat : concats) {
     JoinForm &join = form.joined.emplace_back();
     join.concat = concat;
@@ -257,8 +274,8 @@ Result<GroupForm> analyzeGroup(Operation &group) {
   for (Operation &op : region)
     if (!op.isTerminator() && !isAbsorbable(op))
       (op.is(Op::Concat) ? concats : anchors).push_back(&op);
-  if (anchors.size() == 1 && !concats.empty())
-    return analyzeJoining(group, *anchors[0], concats);
+  if (!anchors.empty() && !concats.empty())
+    return analyzeJoining(group, *anchors.back(), llvm::makeArrayRef(anchors).drop_back(), concats);
   anchors.append(concats.begin(), concats.end());
   const llvm::SmallVector<Value *, 4> results = region.terminator()->operands();
   // What anchors make that read the same as the last one.
@@ -314,6 +331,20 @@ Strides stridesOf(const Access &a, unsigned rank) {
       s.offset = s.offset + address.strides[i] * d.offset;
   }
   return s;
+}
+
+Access composed(const Access &read, const Access &inner) {
+  Access r = inner;
+  for (AccessDim &d : r.dims) {
+    if (d.dim < 0)
+      continue;
+    const AccessDim &outer = read.dims[size_t(d.dim)];
+    if (outer.offset)
+      d.offset = d.offset ? d.offset + outer.offset * d.step : outer.offset * d.step;
+    d.step *= outer.step;
+    d.dim = outer.dim;
+  }
+  return r;
 }
 
 Strides stridesOf(const OutputForm &o, unsigned rank) {

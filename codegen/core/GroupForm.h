@@ -9,7 +9,8 @@
 // else does, and perhaps a map of another space at the end (codegen/schedule/Chains.h).
 // Their forms are those of the anchors one by one, and that of the map. Anchors may also stand
 // beside the last one: they read what it reads, and its body what they make. Or one anchor reads
-// what concats of the group join; that, and its pieces, may be results as well.
+// what concats of the group join; that, and its pieces, may be results as well, and what the pieces
+// read may be made by other anchors.
 #pragma once
 
 #include "ir/IR.h"
@@ -94,7 +95,8 @@ struct GroupForm {
   ScalarProgram body;
   std::vector<OutputForm> outputs;
   /// Of a chain the forms of the anchors before this one (or before the map, where `anchor` is
-  /// null), first to last. What each makes the next reads like an argument, which it is not.
+  /// null), first to last. What each makes the next reads like an argument, which it is not; of
+  /// joined pieces all of them read it.
   std::vector<GroupForm> before;
   /// The forms of the anchors beside this one. The body reads what each makes like an argument,
   /// which it is not.
@@ -107,6 +109,8 @@ struct GroupForm {
   bool isChain() const { return !before.empty() || !beside.empty() || !joined.empty(); }
   /// The concat that makes `v`; null: none does.
   const JoinForm *joinOf(const Value *v) const;
+  /// The form before this one whose anchor makes `v`; null: none does.
+  const GroupForm *makerOf(const Value *v) const;
   /// True when the body only hands the anchor's results on.
   bool bodyIsIdentity() const;
 };
@@ -119,6 +123,9 @@ struct Strides {
 };
 Strides stridesOf(const Access &a, unsigned rank);
 Strides stridesOf(const OutputForm &o, unsigned rank);
+/// Where `read`, an access to what has the shape of `inner`'s iteration space, reads what `inner`
+/// does; both are unbounded.
+Access composed(const Access &read, const Access &inner);
 /// How many dimensions a program's operands have where a kernel sees them through `change`, which
 /// may merge some and add others.
 unsigned rankThrough(const ScalarProgram &program,

@@ -14,11 +14,11 @@ constexpr int64_t kPortAlignment = 16;
 /// Whether programs of a graph see to it that tensors of fixed extents lie so: where all of their
 /// sequences of steps know the same extents.
 bool alignsPorts(const Graph &graph, const TargetLevel &level);
-/// Whether `offset` bytes behind a multiple of `bytes`, at most 64, from a value's base in the
-/// plan, which stands where its `start` is left out, lies a multiple of `bytes`.
+/// Whether byte `offset` of a value's base in the plan, without its `start`, is known to be a
+/// multiple of `bytes`, at most 64.
 bool isKnownAligned(const Plan &plan, const Value *value, int64_t offset, int64_t bytes);
-/// How many bytes element `offset` of a value in `place` lies behind a multiple of `bytes` from
-/// that base; none where that depends on the dimensions, or is no whole number.
+/// Byte of element `offset` of a value in `place` from that base, `start` included, modulo `bytes`;
+/// none where it depends on the dimensions, or lies within a byte.
 llvm::Optional<int64_t> bytesBehind(const Placement &place, Dim offset, Element element,
                                     int64_t bytes);
 

@@ -7,6 +7,7 @@
 #include "llm.hpp"
 
 #include <chrono>
+#include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <vector>
@@ -18,6 +19,13 @@ int failed(const char *what, llm::status status) {
   return 1;
 }
 
+/// A whole number from 0 on that a word is, or -1.
+long number_of(const char *word) {
+  char *end = nullptr;
+  const long number = std::strtol(word, &end, 10);
+  return *word && !*end && number >= 0 && number <= INT_MAX ? number : -1;
+}
+
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
@@ -25,16 +33,26 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 } // namespace
 
 int main(int argc, char **argv) {
-  if (argc < 2) {
+  std::vector<int> prompt, stop;
+  bool understood = argc > 1 && number_of(argv[1]) >= 0;
+  for (int i = 3; i < argc; ++i) {
+    understood = understood && number_of(argv[i]) >= 0;
+    stop.push_back(int(number_of(argv[i])));
+  }
+  if (!understood) {
     std::fprintf(stderr, "usage: generate COUNT [TEMPERATURE [STOP...]] < prompt > text\n");
     return 2;
   }
-  const int wanted = std::atoi(argv[1]);
-  std::vector<int> prompt, stop;
-  for (int token; std::scanf("%d", &token) == 1;)
-    prompt.push_back(token);
-  for (int i = 3; i < argc; ++i)
-    stop.push_back(std::atoi(argv[i]));
+  const int wanted = int(number_of(argv[1]));
+  for (char word[32]; std::scanf("%31s", word) == 1;) {
+    const long token = number_of(word);
+    if (token < 0 || token >= LLM_VOCABULARY) {
+      std::fprintf(stderr, "generate: the prompt has '%s': expected numbers of tokens, 0 to %d\n",
+                   word, LLM_VOCABULARY - 1);
+      return 1;
+    }
+    prompt.push_back(int(token));
+  }
 
   llm_options options = llm::options();
   options.weights_path = LLM_WEIGHTS_FILE;
@@ -69,5 +87,11 @@ int main(int argc, char **argv) {
   const double generation = seconds_since(start);
   std::fprintf(stderr, "prompt: %zu tokens, %.1f tokens/s; text: %d tokens, %.1f tokens/s\n",
                prompt.size(), double(prompt.size()) / prefill, count, count / generation);
-  return status || status.code() == LLM_STATE_FULL ? 0 : failed("the text", status);
+  if (status.code() == LLM_STATE_FULL) {
+    std::fprintf(stderr,
+                 "generate: the caches are full, with %d tokens; --decoder=MAX makes them larger\n",
+                 LLM_CAPACITY);
+    return 0;
+  }
+  return status ? 0 : failed("the text", status);
 }

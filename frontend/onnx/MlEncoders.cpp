@@ -49,10 +49,31 @@ void importFeatureVectorizer(Node &n) {
     n.set(0, n.b.value(Op::Concat, rows, {{"axis", int64_t(1)}}));
 }
 
+/// A map for each row has no form in the C interface: the result is the tensor that holds the same
+/// values, a column for each class.
 void importZipMap(Node &n) {
-  n.error("its result, a list of maps, is not supported: take the scores that it gets, " +
-          n.inputName(0) + ", as the model's output; skl2onnx writes no ZipMap with " +
-          "options={'zipmap': False}");
+  const Strings words = n.stringsAttr("classlabels_strings");
+  const Ints numbers = n.intsAttr("classlabels_int64s");
+  if (words.empty() == numbers.empty()) {
+    n.error("expected either classlabels_strings or classlabels_int64s");
+    return;
+  }
+  if (!n.checkRank(0, 1, 2))
+    return;
+  const auto count = int64_t(words.empty() ? numbers.size() : words.size());
+  const Dim columns = n.type(0).shape().back();
+  if (columns.isConstant() && columns.constant() != count) {
+    n.error("expected a column for each of " + std::to_string(count) + " class labels, found " +
+            toString(n.type(0)));
+    return;
+  }
+  n.graph.state.warning("node " + quoted(n.id) +
+                        " (ZipMap): its result, a map for each row, is given as the tensor " +
+                        n.inputName(0) +
+                        ": a row for each of them, with a column for each class label in their "
+                        "order");
+  Value *x = n.input(0);
+  n.set(0, n.rank(0) == 1 ? n.b.reshape(x, {n.dim(1), columns}) : x);
 }
 
 } // namespace tenon::frontend

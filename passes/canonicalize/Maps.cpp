@@ -279,15 +279,15 @@ static bool readsOfOwnShape(const Operation &map, unsigned except, Type from) {
   return false;
 }
 
-// map(reshape x, c) = reshape(map(x, c)), where c are scalars, or the reshape only adds or drops
-// extents of 1: reshapes gather behind the computation, where they cancel
+// map(reshape x, c) = reshape(map(x, c)), where c vary along last dimensions that the reshape
+// leaves alone at most, or it only adds or drops extents of 1: reshapes gather behind the
+// computation, where they cancel
 bool reshapeBelowMap(Operation &op, Rewriter &rw) {
   if (!op.is(Op::Map))
     return false;
   const unsigned rank = op.result()->type().rank();
   Operation *reshape = nullptr;
   unsigned at = 0;
-  bool othersScalar = !readsIndex(op.region());
   for (unsigned i = 0; i < op.numOperands(); ++i) {
     Operation *def = op.operand(i)->def();
     if (!reshape && def && def->is(Op::Reshape) && isIdentityMap(indexMap(op, i), rank) &&
@@ -295,8 +295,6 @@ bool reshapeBelowMap(Operation &op, Rewriter &rw) {
         op.operand(i)->hasOneUse()) {
       reshape = def;
       at = i;
-    } else {
-      othersScalar &= llvm::all_of(indexMap(op, i), [](int64_t d) { return d < 0; });
     }
   }
   if (!reshape || !rowMajor(op.result()) || !rowMajor(reshape->operand(0)))
@@ -310,8 +308,19 @@ bool reshapeBelowMap(Operation &op, Rewriter &rw) {
         dims[becomes[d]] = d;
     if (readsOfOwnShape(op, at, from))
       return false;
-  } else if (!othersScalar) {
-    return false;
+  } else {
+    unsigned same = 0; // last dimensions
+    while (same < std::min(rank, from.rank()) &&
+           from.dim(from.rank() - 1 - same) == op.result()->type().dim(rank - 1 - same)) {
+      ++same;
+      dims[rank - same] = from.rank() - same;
+    }
+    for (unsigned i = 0; i < op.numOperands(); ++i)
+      if (i != at &&
+          llvm::any_of(indexMap(op, i), [&](int64_t d) { return d >= 0 && dims[d] < 0; }))
+        return false;
+    if (readsIndex(op.region()))
+      return false;
   }
   if (!rw.fire(op))
     return false;

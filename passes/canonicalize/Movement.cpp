@@ -115,6 +115,37 @@ bool reshapedSoftmax(Operation &op, Rewriter &rw) {
   return rw.replace(op, b.value(Op::Softmax, {x}, std::move(attributes)));
 }
 
+// normalize(reshape(x)) = reshape(normalize(reshape'(x))), where the rows that go over to the
+// normalisation are pieces of x's rows, and reshape' lets them stand in a dimension of their own:
+// heads of queries, which are then a view of the columns of a wider product, too
+bool normalizedPieces(Operation &op, Rewriter &rw) {
+  if (!op.is(Op::Normalize))
+    return false;
+  const Type normed = op.result()->type();
+  const Operation *reshape = op.operand(0)->def();
+  if (!reshape || !reshape->is(Op::Reshape) || !rowMajor(reshape->result()) ||
+      op.intsAttr("axes") != Ints{int64_t(normed.rank()) - 1})
+    return false;
+  Value *x = reshape->operand(0);
+  if (!rowMajor(x) || x->type().rank() == 0)
+    return false;
+  const Dim row = x->type().shape().back(), piece = normed.shape().back();
+  if (!row.isConstant() || !piece.isConstant() || piece.constant() < 1 ||
+      row.constant() % piece.constant() != 0 || row == piece)
+    return false;
+  Dims shape(x->type().shape().begin(), x->type().shape().end());
+  shape.back() = normed.context().dim(row.constant() / piece.constant());
+  shape.push_back(piece);
+  if (llvm::ArrayRef<Dim>(shape) == normed.shape() || !rw.fire(op))
+    return false;
+  NamedAttributes attributes = op.attributes();
+  attributes.insert_or_assign("axes", Attribute(Ints{int64_t(shape.size()) - 1}));
+  Builder b = rw.before(op);
+  b.location = op.loc();
+  Value *pieces = b.value(Op::Normalize, {b.reshape(x, shape)}, std::move(attributes));
+  return rw.replace(op, b.reshape(pieces, normed.shape()));
+}
+
 static bool isFullSlice(const Operation &op) {
   for (int64_t s : op.intsAttr("steps"))
     if (s != 1)

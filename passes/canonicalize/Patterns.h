@@ -26,6 +26,7 @@ bool transposeOfTranspose(Operation &op, Rewriter &rw);
 bool unitTranspose(Operation &op, Rewriter &rw);
 bool transposedReshape(Operation &op, Rewriter &rw);
 bool reshapedSoftmax(Operation &op, Rewriter &rw);
+bool normalizedPieces(Operation &op, Rewriter &rw);
 bool sliceNoop(Operation &op, Rewriter &rw);
 bool sliceOfSlice(Operation &op, Rewriter &rw);
 bool sliceOfConcat(Operation &op, Rewriter &rw);

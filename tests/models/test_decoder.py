@@ -662,7 +662,9 @@ class HalfOnCuda(DecoderTest):
                                      "tactic.strip_joined,tactic.map,tactic.gather,tactic.reduce,tactic.shape_of,"
                                      "tactic.normalize")  # fmt: skip
         graphs = 3  # for one token, 8 and 16
-        self.assertEqual(text.count("cuda::make_appended_rows<false"), graphs * CONFIG.num_hidden_layers)
+        # The caches stay, are read ahead of the kernel before, and rows come in whole words, as the tables' do.
+        caches = "cuda::make_appended_rows<false, true, true>"
+        self.assertEqual(text.count(caches), graphs * CONFIG.num_hidden_layers)
         reference = Reference(self.session, CONFIG.head_size)
         for tokens in (self.prompt, [3], [5], [1, 2, 5], [7]):
             expected = reference.run(tokens)

@@ -13,7 +13,9 @@ namespace tenon::cuda {
 namespace {
 
 constexpr int64_t kLargestHead = 256;
-constexpr size_t kMostLeading = 3;  // of the five dimensions of a tensor map
+constexpr size_t kMostLeading = 3; // of the five dimensions of a tensor map
+/// Queries of runs of a decoder that a caller may capture, at most.
+constexpr int64_t kMostOfCaptured = 16;
 constexpr int64_t kReserved = 1024; // bytes of shared memory that every block has beside its own
 
 struct WarpgroupAttentionSchedule {
@@ -142,7 +144,7 @@ struct WarpgroupAttention {
   }
 
   static Result<Problem> match(const GroupQuery &in) {
-    return matchAttention(in, kLargestHead, 0, {.parts = true, .body = true})
+    return matchAttention(in, kLargestHead, 0, {.order = true, .parts = true, .body = true})
         .andThen([&]() -> Result<Problem> {
           if (!hasWgmma(in.level))
             return Refusal{"wgmma exists on sm_90a only", ""};
@@ -159,6 +161,13 @@ struct WarpgroupAttention {
           if (p.f.leading().size() > kMostLeading)
             return Refusal{"more than " + std::to_string(kMostLeading) +
                                " leading dimensions, which no tensor map takes",
+                           ""};
+          if (in.form.anchor->has("softcap"))
+            return Refusal{"a bound of the scores", ""};
+          if (p.f.hasOrder() && p.f.queries().upper() <= kMostOfCaptured)
+            return Refusal{"positions or a window of up to " + std::to_string(kMostOfCaptured) +
+                               " queries: a run that a caller captures has no tensor maps that "
+                               "follow its length",
                            ""};
           if (Result<> maps = checkMaps(p); !maps)
             return std::move(maps).refusal();
@@ -298,7 +307,7 @@ struct WarpgroupAttention {
     p.f.writeViews(out);
     launch(out, "attention_sm90",
            {config, cppScalar(Element::F32, p.in.form.anchor->floatAttr("scale")), "q", "k", "v",
-            "bias", "y"});
+            "bias", "y", p.f.hasOrder() ? "order" : "plain_order{}"});
   }
 };
 

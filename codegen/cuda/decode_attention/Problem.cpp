@@ -68,27 +68,70 @@ Result<> isColumns(const ScalarProgram &p, llvm::ArrayRef<Dim> shape, Element el
   return Accepted{};
 }
 
+/// Reads what the norm of `columns` normalises, wherever `columns.program` reads its result.
+Result<> readNormed(const GroupForm &form, ComputedColumns &columns, JoinedColumns &joined) {
+  ScalarProgram &p = columns.program;
+  const int last = int(p.space.size()) - 1;
+  for (unsigned i = 0; i < p.inputs.size(); ++i) {
+    const GroupForm *norm = form.makerOf(p.inputs[i].source);
+    if (!norm)
+      continue;
+    const Operation &op = *norm->anchor;
+    const Type normed = op.result()->type();
+    Access read = p.inputs[i];
+    const ScalarProgram &x = norm->anchorInputs[0];
+    const Ints lastAxis{int64_t(normed.rank()) - 1};
+    if (!op.is(Op::Normalize) || op.intsAttr("axes") != lastAxis ||
+        normed.element() != Element::F32 || !x.isPlainRead() || read.bounded || read.type != normed)
+      return Refusal{"something else than normalised rows before the heads' columns", ""};
+    const Dim depth = normed.shape().back();
+    if (!depth.isConstant() || depth.constant() > kLargestHead || depth.constant() < 2)
+      return Refusal{"norms of more than " + std::to_string(kLargestHead) + " elements", ""};
+    for (size_t d = 0; d < read.dims.size(); ++d)
+      if ((read.dims[d].dim == last) != (d + 1 == read.dims.size()) || read.dims[d].step != 1)
+        return Refusal{"normalised rows that are not those of the heads", ""};
+    p.inputs[i] = composed(read, x.inputs[0]);
+    columns.normed.push_back(i);
+    read.dims.back().offset = Dim();
+    const Access row = composed(read, x.inputs[0]);
+    if (!joined.norm) {
+      joined.norm = norm;
+      joined.rows.space = p.space;
+      joined.rows.space.back() = depth;
+      joined.rows.inputs.push_back(row);
+    } else if (joined.norm != norm || !(joined.rows.inputs[0] == row)) {
+      return Refusal{"columns of rows that several norms make", ""};
+    }
+  }
+  return Accepted{};
+}
+
 /// The pieces of `p`, an operand of `rows` rows that is read like `operand`.
 Result<JoinedColumns> readColumns(const GroupForm &form, const ScalarProgram &p, Type operand,
                                   Dim rows) {
   JoinedColumns r;
   const JoinForm *join = p.isPlainRead() ? form.joinOf(p.inputs[0].source) : nullptr;
   if (!join) {
-    r.pieces.push_back(&p);
+    r.pieces.push_back({p, {}});
   } else {
     if (join->concat->intAttr("axis") != int64_t(join->concat->result()->type().rank()) - 1)
       return Refusal{"heads that are joined along something else than columns", ""};
     for (const ScalarProgram &piece : join->pieces)
-      r.pieces.push_back(&piece);
+      r.pieces.push_back({piece, {}});
   }
-  for (const ScalarProgram *piece : r.pieces) {
-    if (auto fits =
-            isColumns(*piece, shapeOf(operand, rows, piece->space.back()), operand.element());
+  for (ComputedColumns &piece : r.pieces) {
+    const Dim width = piece.program.space.back();
+    if (auto normed = readNormed(form, piece, r); !normed)
+      return std::move(normed).refusal();
+    if (auto fits = isColumns(piece.program, shapeOf(operand, rows, width), operand.element());
         !fits)
       return std::move(fits).refusal();
-    if (piece != r.pieces.back() && piece->space.back().constant() % kRun != 0)
+    if (&piece != &r.pieces.back() && width.constant() % kRun != 0)
       return Refusal{"columns that change within a run", ""};
   }
+  if (r.norm && !split(stridesOf(r.rows.inputs[0], unsigned(r.rows.space.size())), r.rows.space,
+                       shapeOf(operand, rows, r.rows.space.back())))
+    return Refusal{"normalised rows that are not those of the heads", ""};
   return r;
 }
 
@@ -173,7 +216,9 @@ bool isOfMaps(const Operation *op) {
 /// What makes `v`, through views that keep the order of elements.
 class PieceFinder {
 public:
-  PieceFinder(llvm::SmallVectorImpl<Operation *> &pieces) : pieces_(pieces) {}
+  PieceFinder(llvm::SmallVectorImpl<Operation *> &pieces, bool withNorms)
+      : pieces_(pieces), withNorms_(withNorms) {}
+  bool hasNorms() const { return hasNorms_; }
 
   Value *through(Value *v) {
     while (v->def() && v->def()->is(Op::Reshape) && isView(*v->def())) {
@@ -190,8 +235,12 @@ public:
     return v->def();
   }
   void maker(Value *v) {
-    if (isOfMaps(v->def()))
-      add(v->def());
+    if (!isOfMaps(v->def()))
+      return;
+    add(v->def());
+    if (withNorms_)
+      for (Value *operand : v->def()->operands())
+        norm(operand);
   }
   void columns(Value *v) {
     v = through(v);
@@ -208,6 +257,26 @@ public:
   }
 
 private:
+  /// The group that normalises what `v` is a view of, with the views on the way.
+  void norm(Value *v) {
+    llvm::SmallVector<Operation *, 4> views;
+    while (v->def() && v->def()->isAny(Op::Reshape, Op::Slice, Op::Transpose) &&
+           isView(*v->def())) {
+      views.push_back(v->def());
+      v = v->def()->operand(0);
+    }
+    Operation *const group = v->def();
+    if (!group || !group->is(Op::Group) || group->numResults() != 1 ||
+        !group->region().front().is(Op::Normalize) ||
+        !llvm::all_of(llvm::drop_begin(group->region()), [](const Operation &inner) {
+          return inner.isTerminator() || isAbsorbable(inner);
+        }))
+      return;
+    hasNorms_ = true;
+    for (Operation *view : views)
+      add(view);
+    add(group);
+  }
   static bool joinsAlong(const Operation *op, unsigned fromLast) {
     return op && op->is(Op::Concat) &&
            op->intAttr("axis") == int64_t(op->result()->type().rank()) - int64_t(fromLast);
@@ -228,11 +297,10 @@ private:
       pieces_.push_back(op);
   }
   llvm::SmallVectorImpl<Operation *> &pieces_;
+  bool withNorms_, hasNorms_ = false;
 };
 
-} // namespace
-
-bool findCacheUpdate(Operation &last, llvm::SmallVectorImpl<Operation *> &pieces) {
+bool findUpdate(Operation &last, PieceFinder &finder) {
   const Operation *attention = nullptr;
   for (const Operation &op : last.region())
     if (op.is(Op::Attention))
@@ -241,7 +309,6 @@ bool findCacheUpdate(Operation &last, llvm::SmallVectorImpl<Operation *> &pieces
       return false;
   if (!attention)
     return false;
-  PieceFinder finder(pieces);
   for (unsigned i = 0; i < 3; ++i) {
     Value *const inner = attention->operand(i);
     if (!inner->argumentOf())
@@ -258,6 +325,17 @@ bool findCacheUpdate(Operation &last, llvm::SmallVectorImpl<Operation *> &pieces
     finder.columns(join->operand(1));
   }
   return true;
+}
+
+} // namespace
+
+bool findCacheUpdate(Operation &last, llvm::SmallVectorImpl<Operation *> &pieces) {
+  PieceFinder finder(pieces, false);
+  return findUpdate(last, finder);
+}
+bool findNormedCacheUpdate(Operation &last, llvm::SmallVectorImpl<Operation *> &pieces) {
+  PieceFinder finder(pieces, true);
+  return findUpdate(last, finder) && finder.hasNorms();
 }
 
 double DecodeAttentionProblem::tiles(int64_t queries) const {
@@ -279,27 +357,54 @@ void DecodeAttentionProblem::writeOperands(StepWriter &out) const {
   }
   const GroupForm &form = in.form;
   SourceWriter &code = out.code();
+  const auto over = [&](const ScalarProgram &p, Type operand, Dim rows) {
+    return [&, shape = shapeOf(operand, rows, p.space.back())](const Strides &s) {
+      return grouped(f.aligned(*split(s, p.space, shape), shape));
+    };
+  };
   const auto piece = [&](const ScalarProgram &p, Type operand, Dim rows,
                          const std::string &suffix) {
-    const auto shape = shapeOf(operand, rows, p.space.back());
     llvm::SmallVector<int, 6> places(p.space.size(), 0);
-    return operandView(
-        out, p,
-        [&](const Strides &s) { return grouped(f.aligned(*split(s, p.space, shape), shape)); },
-        places, suffix);
+    return operandView(out, p, over(p, operand, rows), places, suffix);
+  };
+  const auto normedPiece = [&](const ComputedColumns &columns, Type operand, Dim rows,
+                               const std::string &suffix) {
+    const ScalarProgram &p = columns.program;
+    const auto change = over(p, operand, rows);
+    std::string ins;
+    for (unsigned i = 0; i < p.inputs.size(); ++i) {
+      const Access &a = p.inputs[i];
+      const std::string view = out.view(a.source, change(stridesOf(a, unsigned(p.space.size()))));
+      ins +=
+          (i ? ", " : "") +
+          (llvm::is_contained(columns.normed, i) ? "cuda::make_normed_view(" + view + ")" : view);
+    }
+    return "cuda::make_computed_view<" + cppElement(computeElement(operand.element())).str() +
+           ", " + std::to_string(rankThrough(p, change)) + ">(pack(" + ins + "), " +
+           out.body(p, {}, suffix) + ")";
   };
   const auto columns = [&](const JoinedColumns &of, Type operand, Dim rows,
                            const std::string &name) {
     std::string text;
     for (size_t i = of.pieces.size(); i-- > 0;) {
-      const ScalarProgram &p = *of.pieces[i];
-      const std::string own = piece(p, operand, rows, name + std::to_string(i));
-      text = text.empty()
-                 ? own
-                 : "cuda::make_joined_columns<" + std::to_string(p.space.back().constant()) + ">(" +
-                       own + ", " + text + ")";
+      const ComputedColumns &p = of.pieces[i];
+      const std::string suffix = name + std::to_string(i);
+      const std::string own = p.normed.empty() ? piece(p.program, operand, rows, suffix)
+                                               : normedPiece(p, operand, rows, suffix);
+      text = text.empty() ? own
+                          : "cuda::make_joined_columns<" +
+                                std::to_string(p.program.space.back().constant()) + ">(" + own +
+                                ", " + text + ")";
     }
-    return text;
+    if (!of.norm)
+      return text;
+    const Operation &norm = *of.norm->anchor;
+    const Access &row = of.rows.inputs[0];
+    const std::string x = out.view(
+        row.source, over(of.rows, operand, rows)(stridesOf(row, unsigned(of.rows.space.size()))));
+    return "cuda::make_normed_columns<" + std::to_string(of.rows.space.back().constant()) + ", " +
+           (norm.boolAttr("centered") ? "true" : "false") + ">(" + x + ", " +
+           cppScalar(Element::F32, norm.floatAttr("epsilon")) + ", " + text + ")";
   };
   const Type q = form.anchor->operand(0)->type(), k = form.anchor->operand(1)->type(),
              v = form.anchor->operand(2)->type();
@@ -313,19 +418,21 @@ void DecodeAttentionProblem::writeOperands(StepWriter &out) const {
   code.line("const auto k = " + piece(*keys.old, k, rowsOf(*keys.old), "key") + ";");
   code.line("const auto v = " + piece(*values.old, v, rowsOf(*values.old), "value") + ";");
   code.line("const auto new_k = " +
-            columns(keys.added, k, rowsOf(*keys.added.pieces[0]), "new_key") + ";");
+            columns(keys.added, k, rowsOf(keys.added.pieces[0].program), "new_key") + ";");
   code.line("const auto new_v = " +
-            columns(values.added, v, rowsOf(*values.added.pieces[0]), "new_value") + ";");
+            columns(values.added, v, rowsOf(values.added.pieces[0].program), "new_value") + ";");
   const auto isInput = [&](const AppendedRows &of) {
     return form.group->operand(of.old->inputs[0].source->index())->argumentOf() != nullptr;
   };
   const auto word = [](bool b) { return std::string(b ? "true" : "false"); };
+  const auto isRead = [&](const ScalarProgram &p) {
+    const unsigned rank = unsigned(p.space.size());
+    return areReadInWholeRuns(
+        out, p.inputs, rank, [](const Strides &s) { return s; }, rank - 1, p.space.back(), 8);
+  };
   const auto isWhole = [&](const JoinedColumns &of) {
-    return llvm::all_of(of.pieces, [&](const ScalarProgram *p) {
-      const unsigned rank = unsigned(p->space.size());
-      return areReadInWholeRuns(
-          out, p->inputs, rank, [](const Strides &s) { return s; }, rank - 1, p->space.back(), 8);
-    });
+    return (!of.norm || isRead(of.rows)) &&
+           llvm::all_of(of.pieces, [&](const ComputedColumns &p) { return isRead(p.program); });
   };
   code.line("const auto rows = cuda::make_appended_rows<" + word(keys.moves) + ", " +
             word(isInput(keys) && isInput(values)) + ", " +

@@ -1,5 +1,6 @@
 // Defines what the tactics of `decode_attention` read of a group: attention of few queries, whose
-// heads that share keys are told apart from the others, and what a chain computes of its operands.
+// heads that share keys are told apart from the others, and what a chain computes of its operands:
+// columns of theirs, perhaps of rows that are normalised.
 #pragma once
 
 #include "codegen/core/TacticOf.h"
@@ -9,9 +10,20 @@
 
 namespace tenon::cuda {
 
+/// Columns of an operand.
+struct ComputedColumns {
+  /// Over the operand's dimensions; where the group reads elements that it has normalised, this
+  /// reads those that it normalises.
+  ScalarProgram program;
+  llvm::SmallVector<unsigned, 2> normed; // these inputs
+};
 /// An operand whose columns are those of one program, or of several side by side.
 struct JoinedColumns {
-  llvm::SmallVector<const ScalarProgram *, 2> pieces;
+  std::vector<ComputedColumns> pieces;
+  /// What normalises the rows that pieces are computed of; null: nothing does. `rows` reads such
+  /// rows from their first column on, over the dimensions of the first piece that does.
+  const GroupForm *norm = nullptr;
+  ScalarProgram rows;
 };
 /// Keys or values: old rows, new rows behind them, and where both, or the new ones, are to be
 /// written.
@@ -52,5 +64,7 @@ Result<DecodeAttentionProblem> readDecodeAttention(const GroupQuery &in);
 /// Of the group `last` of attention alone the groups and views that make what a chain computes: the
 /// columns of queries and new keys, and the cache with its copies, where it moves (Chain::find).
 bool findCacheUpdate(Operation &last, llvm::SmallVectorImpl<Operation *> &pieces);
+/// The same with the norms of their rows; false where there are none.
+bool findNormedCacheUpdate(Operation &last, llvm::SmallVectorImpl<Operation *> &pieces);
 
 } // namespace tenon::cuda

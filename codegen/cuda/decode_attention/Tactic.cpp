@@ -170,6 +170,11 @@ struct DecodeAttentionCached : DecodeAttentionOf<DecodeAttentionCached> {
        {},
        {},
        findCacheUpdate},
+      {"fuse.decode-attention-norms",
+       "the same with the norms of the heads' queries and new keys",
+       {},
+       "fuse.decode-attention",
+       findNormedCacheUpdate},
   };
 };
 

@@ -10,9 +10,9 @@ namespace tenon::cuda {
 
 namespace {
 constexpr int64_t kWarp = 32, kMostThreads = 1024;
-constexpr int64_t kHeldBytes = 128;     // of a row that one thread keeps in registers
-constexpr int64_t kHeldElements = 32;   // the same, as each takes instructions of its own
-constexpr int64_t kMostBlocks = 64;     // whose statistics a block joins
+constexpr int64_t kHeldBytes = 128;   // of a row that one thread keeps in registers
+constexpr int64_t kHeldElements = 32; // the same, as each takes instructions of its own
+constexpr int64_t kMostBlocks = 64;   // whose statistics a block joins
 
 int64_t powerOfTwo(int64_t atLeast) { return int64_t(llvm::PowerOf2Ceil(uint64_t(atLeast))); }
 

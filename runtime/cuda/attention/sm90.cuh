@@ -24,16 +24,19 @@
 // (two neighbours of the bias along n start at a multiple of their bytes, and n is even). Schedule:
 // warpgroups, teams, keys (multiple of 32), stages, overlap, turns, blocks (of a multiprocessor).
 // bias: at most one view and parts, the view first. q, k, v: views that tensor maps describe
-// (tensor_map.h). The scale is positive.
+// (tensor_map.h). The scale is positive. order: an attention_order without a bound of scores; what
+// lies behind the keys that it leaves may be anything.
 #ifndef TENON_RUNTIME_CUDA_ATTENTION_SM90_CUH
 #define TENON_RUNTIME_CUDA_ATTENTION_SM90_CUH
 
+#include "common/attention_order.h"
 #include "cuda/attention/geometry.h"
 #include "cuda/attention/results.cuh"
 #include "cuda/attention/tile_parts.cuh"
 #include "cuda/ptx/elect.cuh"
 #include "cuda/ptx/exp2.cuh"
 #include "cuda/ptx/named_barrier.cuh"
+#include "cuda/ptx/proxy_fence.cuh"
 #include "cuda/ptx/round_pair.cuh"
 #include "cuda/ptx/setmaxnreg.cuh"
 #include "cuda/ptx/stmatrix.cuh"
@@ -50,7 +53,7 @@ struct attention_sm90_schedule {
   static constexpr int blocks = Blocks;
 };
 
-template <class Config, class Q, class K, class V, class Bias, class Y>
+template <class Config, class Q, class K, class V, class Bias, class Y, class Order>
 struct attention_sm90_kernel {
   Config cfg;
   float scale; // of products, to scores
@@ -59,6 +62,7 @@ struct attention_sm90_kernel {
   V v;
   Bias bias;
   Y y;
+  Order order;
   tensor_map map_q = {}, map_k = {}, map_v = {};
 
   using element = detail::bare<typename Q::element>;
@@ -69,6 +73,7 @@ struct attention_sm90_kernel {
   static_assert(rank <= 5, "tensor maps have five dimensions");
   static constexpr int e = int(decltype(Config::e)::value);
   static constexpr bool is_causal = Config::causal >= 0;
+  static_assert(!Order::is_capped, "scores have no bound");
   static constexpr bool has_bias = Bias::count > 0, bias_pairs = Config::bias_pairs;
   static constexpr bool has_full_bias = starts_with_bias<Bias>;
   static constexpr int warpgroups = Config::warpgroups, teams = Config::teams;
@@ -173,11 +178,15 @@ private:
     }
   };
 
-  /// What a block computes: the leading coordinates and the first query; tiles of keys.
+  /// What a block computes: the leading coordinates and the first query; tiles of keys, which of
+  /// them is the first, and where queries begin among the keys.
   struct block_of_queries {
     index at[rank] = {};
-    int tiles;
+    index origin = 0;
+    int first_tile, tiles;
     TENON_DEVICE index first_query() const { return at[rank - 2]; }
+    /// Of the tile that comes in turn `t`: the last first.
+    TENON_DEVICE index first_key(int t) const { return index(first_tile + tiles - 1 - t) * keys; }
   };
 
   /// Where in the rings a team is: its tiles are every teams-th.
@@ -212,8 +221,9 @@ private:
   TENON_DEVICE index count_of_queries() const { return index(index_t(cfg.m)); }
   TENON_DEVICE index count_of_keys() const { return index(index_t(cfg.n)); }
   /// How many keys the queries before `m` see.
-  TENON_DEVICE index visible_keys(index m) const {
-    return is_causal ? min_of(count_of_keys(), m + index(Config::causal)) : count_of_keys();
+  TENON_DEVICE index visible_keys(index origin, index m) const {
+    return Order::template visible_keys<Config::causal>(origin, m, count_of_queries(),
+                                                        count_of_keys());
   }
   TENON_DEVICE static int my_row() { return (warp() & 3) * 16 + lane() / 4; }
 
@@ -225,7 +235,13 @@ private:
     const index heads = index(volume(cfg.batch));
     unravel<rank - 2>(cfg.batch, is_causal ? block % heads : block / q_tiles, p.at);
     p.at[rank - 2] = (is_causal ? q_tiles - 1 - block / heads : block % q_tiles) * rows;
-    p.tiles = int(ceil_div(visible_keys(p.at[rank - 2] + rows), index(keys)));
+    if constexpr (Order::has_first) {
+      const auto &view = order.first.head;
+      p.origin = index(view.data[offset(view.strides, p.at)]);
+    }
+    p.first_tile = int(Order::first_key(p.origin, p.first_query()) / index(keys));
+    const int end = int(ceil_div(visible_keys(p.origin, p.first_query() + rows), index(keys)));
+    p.tiles = max_of(end - p.first_tile, 0);
     return p;
   }
 
@@ -283,8 +299,8 @@ private:
     load<shape.depth_blocks(), rows>(to.q(), map_q, b.q, q, p, p.first_query());
     int stage = 0, parity = 1;
     TENON_NO_UNROLL
-    for (int t = p.tiles - 1; t >= 0; --t) {
-      const index first = index(t) * keys;
+    for (int t = 0; t < p.tiles; ++t) {
+      const index first = p.first_key(t);
       b.empty_k[stage].wait(parity);
       b.full_k[stage].arrive_expecting(shape.key_bytes());
       load<shape.depth_blocks(), keys>(to.k(stage), map_k, b.full_k[stage], k, p, first);
@@ -398,19 +414,41 @@ private:
   }
 
   /// Scores that the warpgroup's queries, from row0 on, do not see become -infinity.
-  TENON_DEVICE void hide(float (&score)[keys / 2], index row0, index first) const {
-    if (first + keys <= visible_keys(row0 + 1))
+  TENON_DEVICE void hide(float (&score)[keys / 2], const block_of_queries &p, index row0,
+                         index first) const {
+    if (first + keys <= visible_keys(p.origin, row0 + 1) &&
+        first >= Order::first_key(p.origin, row0 + 63))
       return;
     TENON_UNROLL
     for (int r = 0; r < 2; ++r) {
-      const int left = int(visible_keys(row0 + my_row() + 8 * r + 1) - first) - 2 * (lane() % 4);
+      const index query = row0 + my_row() + 8 * r;
+      const int left = int(visible_keys(p.origin, query + 1) - first) - 2 * (lane() % 4);
+      const int gone = int(Order::first_key(p.origin, query) - first) - 2 * (lane() % 4);
       TENON_UNROLL
       for (int j = 0; j < keys / 8; ++j) {
         TENON_UNROLL
         for (int i = 0; i < 2; ++i)
-          if (8 * j + i >= left)
+          if (8 * j + i >= left || (Order::has_window && 8 * j + i < gone))
             score[4 * j + 2 * r + i] = -float(INFINITY);
       }
+    }
+  }
+  /// Of the last tile, values behind the keys that hold something become zero: their weights are.
+  /// Each warpgroup does so for what it multiplies itself.
+  TENON_DEVICE void clear_values(const buffers &of, const block_of_queries &p, int group,
+                                 const position &at) const {
+    if constexpr (Order::has_first) {
+      const index first = p.first_key(0);
+      const int held = int(min_of(p.origin + count_of_queries(), count_of_keys()) - first);
+      if (held >= keys || p.origin + count_of_queries() >= count_of_keys())
+        return; // what lies behind the last key is zero
+      of.bar().full_v[at.stage].wait(at.parity);
+      constexpr int words = int(shape.width_blocks()) * 8; // of a row, of 16 bytes
+      for (int i = max_of(held, 0) * words + thread() % 128; i < keys * words; i += 128)
+        *reinterpret_cast<word16 *>(of.v(at.stage) + i % words / 8 * keys * 128 + i / words * 128 +
+                                    i % 8 * 16) = {};
+      ptx::proxy_fence::shared();
+      ptx::named_barrier::sync(11 + group, 128);
     }
   }
 
@@ -535,7 +573,7 @@ private:
   TENON_DEVICE void attend_tile(state &s, float (&score)[keys / 2], const buffers &from,
                                 const block_of_queries &p, int t, const position &at, int group,
                                 index row0, Products products) const {
-    const index first = index(p.tiles - 1 - t) * keys;
+    const index first = p.first_key(t);
     row_of_bias added;
     load_shared_bias(added, p, first);
     s.added.prepare(bias, first);
@@ -554,7 +592,7 @@ private:
     ptx::wgmma_group::pin(score);
     release(from.bar().empty_k[at.stage]);
     add_bias(score, added, s.added, p, row0, first);
-    hide(score, row0, first);
+    hide(score, p, row0, first);
     weigh(s, score);
   }
   /// Issues the products of weights and values, which a wait completes.
@@ -583,6 +621,8 @@ private:
     for (int t = team; t < p.tiles; t += teams, at.skip()) {
       float score[keys / 2];
       attend_tile<0>(s, score, from, p, t, at, group, row0, [] {});
+      if (t == 0)
+        clear_values(from, p, group, at);
       rescale(s);
       round(s, score);
       add_values(s, from, at);
@@ -599,6 +639,8 @@ private:
     {
       float score[keys / 2];
       attend_tile<0>(s, score, from, p, team, at, group, row0, [] {});
+      if (team == 0)
+        clear_values(from, p, group, at);
       round(s, score);
     }
     position before = at;
@@ -735,11 +777,11 @@ private:
   }
 };
 
-template <class Config, class Q, class K, class V, class Bias, class Y>
-attention_sm90_kernel<Config, Q, K, V, Bias, Y> attention_sm90(Config cfg, float scale, Q q, K k,
-                                                               V v, Bias bias, Y y) {
-  using kernel = attention_sm90_kernel<Config, Q, K, V, Bias, Y>;
-  return {cfg, kernel::has_bias ? scale : scale * kernel::log2e, q, k, v, bias, y};
+template <class Config, class Q, class K, class V, class Bias, class Y, class Order = plain_order>
+attention_sm90_kernel<Config, Q, K, V, Bias, Y, Order>
+attention_sm90(Config cfg, float scale, Q q, K k, V v, Bias bias, Y y, Order order = {}) {
+  using kernel = attention_sm90_kernel<Config, Q, K, V, Bias, Y, Order>;
+  return {cfg, kernel::has_bias ? scale : scale * kernel::log2e, q, k, v, bias, y, order};
 }
 
 } // namespace cuda

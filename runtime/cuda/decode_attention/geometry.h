@@ -26,7 +26,7 @@ struct decode_attention_geometry {
   TENON_FN constexpr index_t own_blocks() const { return ceil_div(width() / 8, warps); }
   TENON_FN constexpr index_t sums() const { return own_blocks() * warps * 4; }
 
-  // --- shared memory: rings of the warps, where these join then; what a cluster sends ---
+  // --- shared memory: rings of the warps, where these join then; what a cluster sends; queries ---
 
   TENON_FN constexpr index_t stage_bytes() const {
     return 2 * keys * (depth() + gap + width() + gap);
@@ -45,7 +45,10 @@ struct decode_attention_geometry {
   TENON_FN constexpr index_t barrier_at() const {
     return extremes_at() + (sends() ? splits * rows * 8 : 0);
   }
-  TENON_FN constexpr index_t shared_bytes() const { return barrier_at() + 16; }
+  TENON_FN constexpr index_t queries_at() const { return barrier_at() + 16; }
+  TENON_FN constexpr index_t shared_bytes() const {
+    return queries_at() + 2 * rows * (depth() + gap);
+  }
 
   // --- scratch of blocks that are no cluster, for each tile of rows: their sums and extremes in
   // words of 16 bytes, and a counter of those that have come ---

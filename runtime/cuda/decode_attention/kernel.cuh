@@ -6,25 +6,25 @@
 //
 // Algorithm: attention_rows (tile/attention_rows.cuh). The `group` heads h share keys and values:
 // their queries are rows of one tile of 16, so that keys are read once. `splits` blocks share the
-// keys that any of the queries sees, their warps in turn, `keys` each at a time. Each warp has a
-// ring of its own in shared memory and waits for no other until its last key. Then the warps of a
-// block join their sums, and the blocks theirs, in a fixed order, so that equal operands give equal
-// bits: in sm_90's kernel they are a cluster, each of which finishes some columns of what the
-// others send it; in sm_80's the last one that comes finds the others' sums in scratch. How many
-// keys there are is read from memory (Order), so that a captured launch follows a cache that fills;
-// blocks without keys send that they have none.
+// keys that any of the queries sees, their warps in turn, `keys` each at a time. The warps of a
+// block bring its queries together; then each has a ring of its own in shared memory and waits for
+// no other until its last key. Then the warps of a block join their sums, and the blocks theirs, in
+// a fixed order, so that equal operands give equal bits: in sm_90's kernel they are a cluster, each
+// of which finishes some columns of what the others send it; in sm_80's the last one that comes
+// finds the others' sums in scratch. How many keys there are is read from memory (Order), so that a
+// captured launch follows a cache that fills; blocks without keys send that they have none.
 //
-// Rows may be new (cache.cuh): the warp whose turn is behind the last of the old keys computes
-// them, and whoever has keys and values in its ring writes them to where the cache is to be, or
-// new ones alone where it stays.
+// Rows may be new (cache.cuh): the block in which a warp's turn is behind the last of the old keys
+// computes them beside the queries, and whoever has keys and values in its ring writes them to
+// where the cache is to be, or new ones alone where it stays.
 //
 // Config: batch (dims, the leading dimensions), group (fixed), m, n (`fixed` or `dyn`), d, e
 // (`fixed`), causal, zero_undefined as for attention_sm80. Schedule: warps, keys (multiple of 16),
 // stages, splits (sm_90: 8 at most). q, y: views over (batch..., group, m, d or e); k, v: over
 // (batch..., group, n, d or e), whose stride along the group is 0; k and v are contiguous along the
-// last dimension, and q is, or is an operand that is computed (base/computed.cuh, joined_columns).
-// bias: pack() or pack(view over (batch..., group, m, n)), f32, f16 or bf16. order: an
-// attention_order (common/attention_order.h) over (batch..., group, m, d). rows: no_appended_rows
+// last dimension, and q is, or is an operand that is computed (base/computed.cuh, joined_columns,
+// normed_columns). bias: pack() or pack(view over (batch..., group, m, n)), f32, f16 or bf16. order:
+// an attention_order (common/attention_order.h) over (batch..., group, m, d). rows: no_appended_rows
 // or appended_rows, of at most `keys` new ones, which n counts, too. scratch: as geometry.h has it,
 // null for clusters and one split. Fast where rows are whole, aligned runs of 16 bytes.
 #ifndef TENON_RUNTIME_CUDA_DECODE_ATTENTION_KERNEL_CUH
@@ -121,8 +121,8 @@ struct decode_attention_kernel {
     at.read_origin(*this);
     element *const ring = ring_of(shared), *const spare = ring + (stages - 1) * stage_elements;
     // Queries and new rows are on their way together, and with the origin.
-    query_runs queries;
-    queries.fetch(0, q, present_queries(at), d, row_of_queries(at));
+    query_bringer queries;
+    queries.fetch(q, present_queries(at), d, row_of_queries(at));
     const index begin = Order::first_key(at.origin, index(0));
     const index end = visible_keys(at.origin, count_of_queries());
     // Whether rows are to be written, and which are brought: all, or those that are seen.
@@ -130,10 +130,12 @@ struct decode_attention_kernel {
     const index low = whole ? index(0) : begin, high = whole ? old_rows() : min_of(end, old_rows());
     const old_tiles from(*this, at, low, high);
     const int first = first_tile();
-    // Whose turn is behind the last of the old tiles.
-    const bool has_new = Rows::appends && from.count % (splits * warps) == first;
-    new_runs added_rows;
-    fetch_new(added_rows, at, has_new);
+    // Whose turn is behind the last of the old tiles: a warp's, whose block computes new rows.
+    const int turn = from.count % (splits * warps);
+    const bool has_new = Rows::appends && turn == first,
+               brings_new = Rows::appends && turn % splits == split();
+    new_rows rows_behind;
+    fetch_new(rows_behind, at, brings_new);
     if (!early || !whole) { // else they are on their way
       TENON_UNROLL
       for (int i = 0; i < stages - 1; ++i) {
@@ -142,7 +144,9 @@ struct decode_attention_kernel {
       }
     }
     warp_rows s;
-    take_queries(s, queries, at, spare);
+    if (brings_new)
+      put_new(rows_behind, ring_of(shared, turn / splits) + (stages - 1) * stage_elements, at);
+    take_queries(s, queries, at, shared);
     ptx::griddepcontrol::launch_dependents();
     const auto take = [&](element *tiles, index row, index limit) {
       if (whole && row + keys > end) // what holds nothing may be anything
@@ -151,9 +155,6 @@ struct decode_attention_kernel {
         attend(s, tiles, at, row, limit);
     };
     if (has_new) {
-      sync_warp(); // queries have been taken
-      put_new(added_rows, spare, at);
-      sync_warp();
       if (writes)
         write_rows(spare, at, old_rows());
       take(spare, old_rows(), count_of_keys());
@@ -241,9 +242,10 @@ private:
     return offset(view.strides, point);
   }
 
-  TENON_DEVICE static element *ring_of(unsigned char *shared) {
-    return reinterpret_cast<element *>(shared) + warp() * stages * stage_elements;
+  TENON_DEVICE static element *ring_of(unsigned char *shared, int warp) {
+    return reinterpret_cast<element *>(shared) + warp * stages * stage_elements;
   }
+  TENON_DEVICE static element *ring_of(unsigned char *shared) { return ring_of(shared, warp()); }
   /// The first of a warp's tiles, which then come splits * warps apart.
   TENON_DEVICE static int first_tile() { return warp() * splits + split(); }
 
@@ -285,56 +287,180 @@ private:
 
   // --- rows that are computed, by way of shared memory ---
 
-  /// Runs of eight columns of a tile, Count of each lane from the `begin`-th on: lanes take turns.
-  template <class Tile, int Count> struct lane_runs {
-    static constexpr int runs = Tile::columns / 8, all = Tile::rows * runs / 32;
-    static_assert(Tile::rows * runs % 32 == 0, "lanes have as many runs");
-    element held[Count][8];
-
-    /// Of `there` rows of `columns` columns, of which at_row(point, row) says where they lie;
-    /// others are zero. All are on their way together.
-    template <class From, class AtRow>
-    TENON_DEVICE void fetch(int begin, const From &from, int there, int columns, AtRow at_row) {
-      TENON_UNROLL
-      for (int i = 0; i < Count; ++i) {
-        const int place = lane() + 32 * (begin + i), row = place / runs, column = place % runs * 8;
-        index point[rank];
-        at_row(point, index(row < there ? row : 0));
-        point[rank - 1] = column;
-        load_columns(held[i], from, point,
-                     row < there ? max_of(0, min_of(8, columns - column)) : 0);
-      }
+  /// A run of eight columns: `load` has it on its way, `get` is what is multiplied, zero from
+  /// `count` on. What is computed of normalised rows is so with the statistics of its row.
+  template <class From> struct loaded_columns;
+  template <class T, class S> struct loaded_columns<view<T, S>> {
+    element raw[8];
+    TENON_DEVICE void load(const view<T, S> &from, const index (&point)[rank], int count) {
+      fetch_run<Rows::whole>(raw, from.data + offset(from.strides, point),
+                             from.strides.template get<rank - 1>(), count);
     }
-    TENON_DEVICE void put(int begin, element *tile) const {
-      TENON_UNROLL
-      for (int i = 0; i < Count; ++i) {
-        const int place = lane() + 32 * (begin + i);
-        if (begin + i < all)
-          detail::store_words(tile + Tile::at(place / runs, place % runs), held[i]);
-      }
+    TENON_DEVICE void get(element (&to)[8], const view<T, S> &, const row_statistics &) const {
+      memcpy(static_cast<void *>(to), static_cast<const void *>(raw), sizeof(raw));
     }
   };
-  /// The runs of a tile behind a lane's first Begin.
-  template <class Tile, int Begin, class From, class AtRow>
-  TENON_DEVICE static void bring_rest(element *tile, const From &from, int there, int columns,
-                                      AtRow at_row) {
-    constexpr int all = lane_runs<Tile, 1>::all, together = min_of(4, all - Begin);
-    if constexpr (together > 0) {
+  template <class T, int R, class Operands, class Body>
+  struct loaded_columns<computed_view<T, R, Operands, Body>> {
+    operand_runs<8, Operands> operands;
+    int count;
+    TENON_DEVICE void load(const computed_view<T, R, Operands, Body> &from,
+                           const index (&point)[rank], int columns) {
+      operands.template load<rank - 1, operand_part::all, Rows::whole>(from.ins, point, columns);
+      count = columns;
+    }
+    TENON_DEVICE void get(element (&to)[8], const computed_view<T, R, Operands, Body> &from,
+                          const row_statistics &row) {
+      set_statistics(operands, row);
+      TENON_UNROLL
+      for (int i = 0; i < 8; ++i)
+        store_element(&to[i], i < count ? float(operands.call(from.body, i)) : 0.0f);
+    }
+  };
+  /// A run begins at a multiple of its length, so that it has columns of one of both, and zeros of
+  /// the other: what both are computed of is on its way together.
+  template <int Columns, class First, class Rest>
+  struct loaded_columns<joined_columns<Columns, First, Rest>> {
+    loaded_columns<First> first;
+    loaded_columns<Rest> rest;
+    TENON_DEVICE void load(const joined_columns<Columns, First, Rest> &from,
+                           const index (&point)[rank], int count) {
+      const bool is_first = point[rank - 1] < Columns;
+      index further[rank];
+      TENON_UNROLL
+      for (int i = 0; i < rank; ++i)
+        further[i] = point[i] - (i == rank - 1 ? Columns : 0);
+      first.load(from.first, point, is_first ? count : 0);
+      rest.load(from.rest, further, is_first ? 0 : count);
+    }
+    TENON_DEVICE void get(element (&to)[8], const joined_columns<Columns, First, Rest> &from,
+                          const row_statistics &row) {
+      element other[8];
+      first.get(to, from.first, row);
+      rest.get(other, from.rest, row);
+      unsigned words[2][4];
+      memcpy(words[0], static_cast<const void *>(to), sizeof(to));
+      memcpy(words[1], static_cast<const void *>(other), sizeof(other));
+      TENON_UNROLL
+      for (int i = 0; i < 4; ++i)
+        words[0][i] |= words[1][i];
+      memcpy(static_cast<void *>(to), words[0], sizeof(to));
+    }
+  };
+  template <int Depth, bool Centered, class X, class From>
+  struct loaded_columns<normed_columns<Depth, Centered, X, From>> {
+    loaded_columns<From> inner;
+    using from_type = normed_columns<Depth, Centered, X, From>;
+    TENON_DEVICE void load(const from_type &from, const index (&point)[rank], int count) {
+      inner.load(from.from, point, count);
+    }
+    TENON_DEVICE void get(element (&to)[8], const from_type &from, const row_statistics &row) {
+      inner.get(to, from.from, row);
+    }
+  };
+
+  /// What a row is normalised by, of lanes that have a run of it each: nothing.
+  template <int Lanes, class From> struct norm_run {
+    TENON_DEVICE void load(const From &, const index (&)[rank], bool) {}
+    TENON_DEVICE row_statistics statistics(const From &) const { return {}; }
+  };
+  template <int Lanes, int Depth, bool Centered, class X, class Columns>
+  struct norm_run<Lanes, normed_columns<Depth, Centered, X, Columns>> {
+    static_assert(Depth <= 8 * Lanes, "lanes have all of a row");
+    using from = normed_columns<Depth, Centered, X, Columns>;
+    fetched_run<8, X> x;
+
+    TENON_DEVICE void load(const from &of, const index (&point)[rank], bool there) {
+      x.template fetch<rank - 1, Rows::whole>(of.x, point, there ? columns() : 0);
+    }
+    TENON_DEVICE row_statistics statistics(const from &of) const {
+      float mean = 0, squares = 0;
+      if constexpr (Centered) {
+        TENON_UNROLL
+        for (int i = 0; i < 8; ++i)
+          mean += float(x[i]); // zero behind the last column
+        mean = all_of(mean) / float(Depth);
+      }
+      TENON_UNROLL
+      for (int i = 0; i < 8; ++i) {
+        const float apart = i < columns() ? float(x[i]) - mean : 0.0f;
+        squares = mul_add(apart, apart, squares);
+      }
+      return {mean, 1.0f / sqrt<scalar_lanes>(all_of(squares) / float(Depth) + of.epsilon)};
+    }
+
+  private:
+    TENON_DEVICE static int columns() { return max_of(0, min_of(8, Depth - lane() % Lanes * 8)); }
+    TENON_DEVICE static float all_of(float sum) {
+      TENON_UNROLL
+      for (int mask = 1; mask < Lanes; mask *= 2)
+        sum += shuffle_xor(sum, mask);
+      return sum;
+    }
+  };
+
+  /// Up to Most rows of an operand, which the block's warps bring to a tile of shared memory:
+  /// neighbouring lanes have a run of the same row each, and further rows come in further passes.
+  template <class Tile, int Most, class From> struct row_bringer {
+    static constexpr int runs = Tile::columns / 8;
+    static constexpr int lanes = runs <= 2    ? 2
+                                 : runs <= 4  ? 4
+                                 : runs <= 8  ? 8
+                                 : runs <= 16 ? 16
+                                              : 32;
+    static constexpr int at_once = warps * (32 / lanes), passes = ceil_div(Most, at_once);
+    static_assert(runs <= 32, "a warp has a row");
+    struct part {
+      loaded_columns<From> columns;
+      norm_run<lanes, From> norm;
+    };
+    part first;
+
+    /// The first of `there` rows of `columns` columns, of which at_row(point, row) says where they
+    /// lie, are on their way. Others are zero.
+    template <class AtRow>
+    TENON_DEVICE void fetch(const From &from, int there, int columns, AtRow at_row) {
+      load(first, 0, from, there, columns, at_row);
+    }
+    /// All Most rows.
+    template <class AtRow>
+    TENON_DEVICE void put(element *tile, const From &from, int there, int columns, AtRow at_row) {
+      store(tile, first, 0, from);
       TENON_NO_UNROLL
-      for (int i = Begin; i < all; i += together) {
-        lane_runs<Tile, together> some = {};
-        if (32 * i < there * lane_runs<Tile, 1>::runs)
-          some.fetch(i, from, there, columns, at_row);
-        some.put(i, tile);
+      for (int i = 1; i < passes; ++i) {
+        part more;
+        load(more, i, from, there, columns, at_row);
+        store(tile, more, i, from);
       }
     }
-  }
+
+  private:
+    TENON_DEVICE static int row_of(int pass) {
+      return pass * at_once + warp() * (32 / lanes) + lane() / lanes;
+    }
+    template <class AtRow>
+    TENON_DEVICE static void load(part &to, int pass, const From &from, int there, int columns,
+                                  AtRow at_row) {
+      const int row = row_of(pass), column = lane() % lanes * 8;
+      index point[rank];
+      at_row(point, index(row < there ? row : 0));
+      point[rank - 1] = column;
+      to.norm.load(from, point, row < there);
+      to.columns.load(from, point, row < there ? max_of(0, min_of(8, columns - column)) : 0);
+    }
+    TENON_DEVICE static void store(element *tile, part &of, int pass, const From &from) {
+      const row_statistics statistics = of.norm.statistics(from);
+      element x[8];
+      of.columns.get(x, from, statistics);
+      if (row_of(pass) < Tile::rows && lane() % lanes < runs)
+        detail::store_words(tile + Tile::at(row_of(pass), lane() % lanes), x);
+    }
+  };
 
   // --- queries ---
 
   using tile_of_q = detail::plain_tile<rows, depth, shape.gap, 8>;
-  static_assert(tile_of_q::size <= stage_elements, "queries find room in a stage");
-  /// Rows of queries that a tile may have, and those that are fetched first.
+  /// Rows of queries that a tile may have.
   template <class M> static constexpr int rows_of(M) {
     if constexpr (M::is_fixed)
       return min_of(rows, group * int(M::value));
@@ -342,8 +468,7 @@ private:
       return rows;
   }
   static constexpr int query_rows = rows_of(detail::bare<decltype(Config::m)>{});
-  static constexpr int query_count = min_of(4, ceil_div(query_rows *depth / 8, 32));
-  using query_runs = lane_runs<tile_of_q, query_count>;
+  using query_bringer = row_bringer<tile_of_q, query_rows, Q>;
 
   TENON_DEVICE auto row_of_queries(const place &at) const {
     return [this, &at](index(&point)[rank], index row) {
@@ -353,55 +478,16 @@ private:
   TENON_DEVICE int present_queries(const place &at) const {
     return int(min_of(index(rows), group * count_of_queries() - at.first));
   }
-  /// To the places that mma wants, by way of `room` for a tile.
-  TENON_DEVICE void take_queries(warp_rows &s, const query_runs &first, const place &at,
-                                 element *room) const {
-    first.put(0, room);
-    bring_rest<tile_of_q, query_count>(room, q, present_queries(at), d, row_of_queries(at));
-    sync_warp();
+  /// To the places that mma wants, by way of the block's tile. Rows that are not there are
+  /// anything.
+  TENON_DEVICE void take_queries(warp_rows &s, query_bringer &queries, const place &at,
+                                 unsigned char *shared) const {
+    element *const room = reinterpret_cast<element *>(shared + shape.queries_at());
+    queries.put(room, q, present_queries(at), d, row_of_queries(at));
+    sync_block();
     TENON_UNROLL
     for (int i = 0; i < depth / 16; ++i)
       ptx::ldmatrix_x4::load(s.query[i], room + tile_of_q::at(lane() % 16, 2 * i + lane() / 16));
-  }
-  /// `count` columns from a point on, as they are multiplied; the others are zero.
-  template <int Run, class T, class S>
-  TENON_DEVICE static void load_columns(element (&to)[Run], const view<T, S> &from,
-                                        const index (&point)[rank], int count) {
-    fetch_run<Rows::whole && Run == 8>(to, from.data + offset(from.strides, point),
-                                       from.strides.template get<rank - 1>(), count);
-  }
-  /// What is computed: operands of whole runs are on their way together.
-  template <int Run, class T, int R, class Operands, class Body>
-  TENON_DEVICE static void load_columns(element (&to)[Run],
-                                        const computed_view<T, R, Operands, Body> &from,
-                                        const index (&point)[rank], int count) {
-    operand_runs<Run, Operands> operands;
-    operands.template load<rank - 1, operand_part::all, Rows::whole>(from.ins, point, count);
-    TENON_UNROLL
-    for (int i = 0; i < Run; ++i)
-      store_element(&to[i], i < count ? float(operands.call(from.body, i)) : 0.0f);
-  }
-  /// A run begins at a multiple of its length, so that it has columns of one of both, and zeros of
-  /// the other: what both are computed of is on its way together.
-  template <int Run, int Columns, class First, class Rest>
-  TENON_DEVICE static void load_columns(element (&to)[Run],
-                                        const joined_columns<Columns, First, Rest> &from,
-                                        const index (&point)[rank], int count) {
-    const bool is_first = point[rank - 1] < Columns;
-    index further[rank];
-    TENON_UNROLL
-    for (int i = 0; i < rank; ++i)
-      further[i] = point[i] - (i == rank - 1 ? Columns : 0);
-    element other[Run];
-    load_columns(to, from.first, point, is_first ? count : 0);
-    load_columns(other, from.rest, further, is_first ? 0 : count);
-    unsigned words[2][Run / 2];
-    memcpy(words[0], static_cast<const void *>(to), sizeof(to));
-    memcpy(words[1], static_cast<const void *>(other), sizeof(other));
-    TENON_UNROLL
-    for (int i = 0; i < Run / 2; ++i)
-      words[0][i] |= words[1][i];
-    memcpy(static_cast<void *>(to), words[0], sizeof(to));
   }
 
   // --- new rows ---
@@ -413,10 +499,9 @@ private:
     for (int i = lane(); i < count; i += 32)
       f(i / runs, i % runs * 8, max_of(0, min_of(8, columns - i % runs * 8)));
   }
-  /// Those of a lane that are fetched first.
-  struct new_runs {
-    lane_runs<tile_of_k, 1> keys;
-    lane_runs<tile_of_v, 1> values;
+  struct new_rows {
+    row_bringer<tile_of_k, keys, typename Rows::new_keys> of_keys;
+    row_bringer<tile_of_v, keys, typename Rows::new_values> of_values;
   };
   TENON_DEVICE static auto row_of_new(const place &at) {
     return [&at](index(&point)[rank], index row) {
@@ -425,20 +510,18 @@ private:
     };
   }
   TENON_DEVICE int count_of_new() const { return int(count_of_keys() - old_rows()); }
-  TENON_DEVICE void fetch_new([[maybe_unused]] new_runs &first, const place &at, bool there) const {
+  TENON_DEVICE void fetch_new([[maybe_unused]] new_rows &rows, const place &at, bool there) const {
     if constexpr (Rows::appends) {
-      const int rows = there ? count_of_new() : 0;
-      first.keys.fetch(0, added.new_k, rows, d, row_of_new(at));
-      first.values.fetch(0, added.new_v, rows, e, row_of_new(at));
+      const int count = there ? count_of_new() : 0;
+      rows.of_keys.fetch(added.new_k, count, d, row_of_new(at));
+      rows.of_values.fetch(added.new_v, count, e, row_of_new(at));
     }
   }
-  TENON_DEVICE void put_new(const new_runs &first, element *to, const place &at) const {
+  TENON_DEVICE void put_new(new_rows &rows, element *to, const place &at) const {
     if constexpr (Rows::appends) {
-      first.keys.put(0, to);
-      first.values.put(0, to + tile_of_k::size);
-      bring_rest<tile_of_k, 1>(to, added.new_k, count_of_new(), d, row_of_new(at));
-      bring_rest<tile_of_v, 1>(to + tile_of_k::size, added.new_v, count_of_new(), e,
-                               row_of_new(at));
+      const int count = count_of_new();
+      rows.of_keys.put(to, added.new_k, count, d, row_of_new(at));
+      rows.of_values.put(to + tile_of_k::size, added.new_v, count, e, row_of_new(at));
     }
   }
   /// The keys and values in `tiles`, which are rows `first` and further, to the new cache.

@@ -289,7 +289,7 @@ private:
     }
     if constexpr (CopyEngine) {
       if constexpr (refills) {
-        // Without it some bytes of the next copy are read, once in some hundred thousand kernels.
+        // A barrier alone does not order loads before what the copy engine writes.
         ptx::proxy_fence::shared();
         empty(shared)[at.stage].arrive();
       }

@@ -1,8 +1,8 @@
 // Architectures: 900a
 //
 // Tests of attention_sm90.
-#include "shared/attention_cases.h"
 #include "cuda/attention/sm90.cuh"
+#include "shared/attention_cases.h"
 
 using namespace test;
 
@@ -13,15 +13,22 @@ template <class Schedule, bool Pairs> struct with_pairs : Schedule {
 };
 
 template <bias_kind Kind, class T, class Schedule, int D, int E = D, int Causal = -1,
-          bool Pairs = false, bool ZeroUndefined = false, class Parts = no_parts>
+          bool Pairs = false, bool ZeroUndefined = false, class Parts = no_parts,
+          class Order = no_order>
 void check(const attention_problem &p) {
   name_case("attention, warpgroups %d teams %d keys %d stages %d%s%s blocks %d%s",
             Schedule::warpgroups, Schedule::teams, Schedule::keys, Schedule::stages,
             Schedule::overlap ? " overlap" : "", Schedule::turns ? " turns" : "", Schedule::blocks,
             Pairs ? " pairs" : "");
   check_attention<Kind, T, attention_case<with_pairs<Schedule, Pairs>, D, E, Causal, ZeroUndefined>,
-                  no_order, Parts>(p,
-                                   [](const auto &...of) { return cuda::attention_sm90(of...); });
+                  Order, Parts>(p, [](const auto &...of) { return cuda::attention_sm90(of...); });
+}
+/// Queries from key `first` on, of which each sees `Window` keys (0: all); keys behind the last
+/// query hold nothing.
+template <bias_kind Kind, class T, class Schedule, int D, int Window = 0, int Causal = 0>
+void check_behind(attention_problem p, index_t first) {
+  p.first = first;
+  check<Kind, T, Schedule, D, D, Causal, false, true, no_parts, order_kind<Window, false, true>>(p);
 }
 template <bias_kind Kind, class T, class Schedule, int Rows, int Columns, int Causal = -1>
 void check_places(const attention_problem &p) {
@@ -141,6 +148,16 @@ int main() {
   check<none, f16, turns, 64, 64, 0>({1, 2, 300, 300, true});
   check<full, f16, turns, 64, 64, 170>({1, 1, 130, 300});
   check<of_pairs, f16, alone, 64, 64, 299>({1, 2, 1, 300});
+  // Positions from memory: as many keys as there is room for, fewer; windows, by tiles and not.
+  check_behind<none, f16, alone, 64>({1, 2, 130, 330}, 200);
+  check_behind<none, f16, pair, 128>({2, 4, 100, 500, true, 0, 0, 2}, 140);
+  check_behind<none, bf16, turns, 64, 128>({1, 2, 197, 700}, 333);
+  check_behind<none, f16, wide, 256, 70>({1, 1, 150, 400, true}, 90);
+  check_behind<of_keys, f16, teams, 64, 40>({2, 2, 70, 300}, 20);
+  check_behind<none, f16, plain, 64, 0, -1>({1, 2, 60, 210}, 50);
+  check_behind<none, f16, large_teams, 128, 0>({1, 1, 64, 300}, 0);
+  check<none, f16, pair, 64, 64, 0, false, false, no_parts, order_kind<50, false, false>>(
+      {1, 2, 200, 230});
   // Heads that share keys.
   check<none, f16, alone, 64>({1, 6, 70, 130, true, 0, 0, 2});
   check<none, f16, pair, 128, 128, 0>({2, 4, 130, 130, false, 0, 0, 1});
@@ -175,6 +192,7 @@ int main() {
   check<of_keys, f16, alone, 64, 64, -1, true>({2, 2, 65, 390, true});
   check<of_pairs, bf16, teams, 64>({2, 4, 33, 140, true, 0, 0, 2});
   check<none, f16, pair, 128, 128, 0>({1, 1, 400, 400});
+  check_behind<none, f16, pair, 128, 100>({1, 2, 130, 400}, 200);
   check_places<none, f16, pair, 7, 64>({1, 2, 70, 448, true});
   return finish();
 }

@@ -1,8 +1,8 @@
 // Architectures: 800 900
 //
 // Tests of decode_attention_sm80 and decode_attention_sm90.
-#include "shared/attention_cases.h"
 #include "cuda/decode_attention/kernel.cuh"
+#include "shared/attention_cases.h"
 
 using namespace test;
 
@@ -61,11 +61,44 @@ void check(index_t batch, index_t key_heads, index_t m, index_t n, index_t first
     }
 }
 
+/// Of rows that are normalised: what is made of an element, and of its weight.
+struct weighted {
+  template <class L> TENON_FN float operator()(L, float normed, float weight) const {
+    return normed * weight;
+  }
+};
+enum class norm_kind { none, root_mean_square, centered };
+
+/// Columns [First, First + D / 2) of rows that `view` has from `base` on; normalised, weighted.
+template <norm_kind Norm, class T, class View>
+auto half_of(View rows, const T *base, const float *weights, index_t first) {
+  if constexpr (Norm == norm_kind::none) {
+    return rows(base + first);
+  } else {
+    using of_columns = dims<fixed<0>, fixed<0>, fixed<0>, fixed<0>, fixed<1>>;
+    return cuda::make_computed_view<compute_t<T>, 5>(
+        pack(cuda::make_normed_view(rows(base + first)), make_view(weights + first, of_columns{})),
+        weighted{});
+  }
+}
+/// Both halves of such rows, exchanged.
+template <norm_kind Norm, int D, class T, class View>
+auto exchanged_halves(View rows, const T *base, const float *weights, float epsilon) {
+  const auto halves = cuda::make_joined_columns<D / 2>(half_of<Norm>(rows, base, weights, D / 2),
+                                                       half_of<Norm>(rows, base, weights, 0));
+  if constexpr (Norm == norm_kind::none)
+    return halves;
+  else
+    return cuda::make_normed_columns<D, Norm == norm_kind::centered>(rows(base), epsilon, halves);
+}
+
 /// New rows behind a cache, of which those from `first` on hold nothing where it is given (then
 /// each query stands at `first` and further); queries and new keys have their halves exchanged on
-/// the way. Unless the cache moves, it has room for the new ones, which alone are written.
+/// the way, normalised where there is a norm. Unless the cache moves, it has room for the new ones,
+/// which alone are written.
 template <class T, class Schedule, int Group, int D, bool HasFirst = false, int Window = 0,
-          bool Early = true, bool Moves = true>
+          bool Early = true, bool Moves = true, norm_kind Norm = norm_kind::none,
+          bool Whole = false>
 void check_appended(index_t batch, index_t key_heads, index_t m, index_t old, index_t added,
                     index_t first = 0) {
   using of = decode_case<Schedule, Group, D, D, HasFirst ? 0 : -1, true>;
@@ -82,11 +115,29 @@ void check_appended(index_t batch, index_t key_heads, index_t m, index_t old, in
         v.set((i * old + j) * D + c, compute_t<T>(NAN));
       }
   k.upload(), v.upload();
+  buffer<float> weights(D);
+  weights.fill_random();
+  const float epsilon = 0.01f;
+  // Element c of row `row` as it is multiplied, but for its place.
+  const auto made = [&](const buffer<T> &of, index_t row, index_t c) {
+    const double x = double(of.get(row * D + c));
+    if (Norm == norm_kind::none)
+      return x;
+    double mean = 0, squares = 0;
+    for (index_t i = 0; i < D && Norm == norm_kind::centered; ++i)
+      mean += double(of.get(row * D + i)) / D;
+    for (index_t i = 0; i < D; ++i)
+      squares += (double(of.get(row * D + i)) - mean) * (double(of.get(row * D + i)) - mean) / D;
+    const double y = (x - mean) / sqrt(squares + double(epsilon)) * double(weights.get(c));
+    T rounded;
+    store_element(&rounded, compute_t<T>(y));
+    return double(load_element(&rounded));
+  };
   const auto exchanged = [](index_t c) { return (c + D / 2) % D; };
   const auto key = [&](index_t b, index_t h, index_t j, index_t c) {
     const index_t i = b * key_heads + h;
-    return double(j < old ? k.get((i * old + j) * D + c)
-                          : new_k.get((i * added + j - old) * D + exchanged(c)));
+    return double(j < old ? double(k.get((i * old + j) * D + c))
+                          : made(new_k, i * added + j - old, exchanged(c)));
   };
   const auto value = [&](index_t b, index_t h, index_t j, index_t c) {
     const index_t i = b * key_heads + h;
@@ -101,8 +152,7 @@ void check_appended(index_t batch, index_t key_heads, index_t m, index_t old, in
           return -double(INFINITY);
         double sum = 0;
         for (index_t c = 0; c < D; ++c)
-          sum +=
-              double(q.get(((b * heads + h) * m + i) * D + exchanged(c))) * key(b, h / Group, j, c);
+          sum += made(q, (b * heads + h) * m + i, exchanged(c)) * key(b, h / Group, j, c);
         return sum * double(scale);
       },
       [&](index_t b, index_t h, index_t j, index_t c) {
@@ -141,9 +191,9 @@ void check_appended(index_t batch, index_t key_heads, index_t m, index_t old, in
       all_v.set(i, is_old ? compute_t<T>(v.get(at)) : compute_t<T>(-7));
     }
     all_k.upload(), all_v.upload();
-    const auto appended = cuda::make_appended_rows<Moves, Early>(
-        dyn(old),
-        cuda::make_joined_columns<D / 2>(rows(from_k + D / 2, added), rows(from_k, added)),
+    const auto new_rows = [&](const T *base) { return rows(base, added); };
+    const auto appended = cuda::make_appended_rows<Moves, Early, Whole>(
+        dyn(old), exchanged_halves<Norm, D>(new_rows, from_k, weights.device(), epsilon),
         rows(static_cast<const T *>(new_v.device()), added), rows(all_k.device() + start, n),
         rows(all_v.device() + start, n));
     const T *const old_k = Moves ? k.device() : all_k.device(), *const old_v = Moves
@@ -152,8 +202,7 @@ void check_appended(index_t batch, index_t key_heads, index_t m, index_t old, in
     const index_t pitch = Moves ? old : n;
     using zero = dims<fixed<0>, fixed<0>, fixed<0>, fixed<0>, fixed<0>>;
     const auto with = [&](const auto &order) {
-      launch(make(cfg, scale,
-                  cuda::make_joined_columns<D / 2>(queries(from + D / 2), queries(from)),
+      launch(make(cfg, scale, exchanged_halves<Norm, D>(queries, from, weights.device(), epsilon),
                   rows(old_k, pitch), rows(old_v, pitch), pack(), queries(y.device()), order,
                   appended, scratch...));
     };
@@ -169,7 +218,14 @@ void check_appended(index_t batch, index_t key_heads, index_t m, index_t old, in
         return rows(i / key_heads, i % key_heads, at / D % n, at % D);
       };
     };
-    expect_same(all_k, row_of(key), "the keys are not what their rows are");
+    if constexpr (Norm == norm_kind::none) {
+      expect_same(all_k, row_of(key), "the keys are not what their rows are");
+    } else {
+      std::vector<double> keys(size_t(all_k.size()));
+      for (index_t i = 0; i < all_k.size(); ++i)
+        keys[size_t(i)] = row_of(key)(i);
+      expect_close(all_k, keys, 2 * rounding<T>());
+    }
     expect_same(all_v, row_of(value), "the values are not what their rows are");
   };
   run(
@@ -188,6 +244,15 @@ using usual = schedule<8, 16, 2, 8>;
 using few = schedule<4, 32, 3, 3>;
 using alone = schedule<1, 16, 4, 1>;
 using many = schedule<2, 16, 2, 20>;
+
+/// Behind a cache that stays where it is, of runs that are read as such, and of others.
+template <class T, class Schedule, int Group, int D, norm_kind Norm = norm_kind::root_mean_square>
+void check_normed(index_t batch, index_t key_heads, index_t m, index_t old, index_t added) {
+  check_appended<T, Schedule, Group, D, true, 0, true, false, Norm, true>(batch, key_heads, m, old,
+                                                                          added, old + added - m);
+  check_appended<T, Schedule, Group, D, true, 0, false, true, Norm>(batch, key_heads, m, old, added,
+                                                                    old + added - m);
+}
 
 template <int Window, bool Capped> using from_memory = order_kind<Window, Capped, true>;
 
@@ -249,7 +314,12 @@ int main() {
   check_appended<f16, usual, 4, 64, true, 50, true, false>(2, 1, 1, 200, 1, 200);
   check_appended<bf16, few, 8, 64, true, 0, true, false>(1, 2, 5, 60, 16, 60);
   check_appended<f16, schedule<4, 16, 2, 2>, 1, 128, true, 0, true, false>(1, 2, 1, 0, 1, 0);
+  // Heads that are normalised: of several sizes, more rows than are fetched at once, whole runs.
+  check_normed<f16, few, 4, 64, norm_kind::centered>(2, 2, 4, 60, 4);
+  check_normed<bf16, schedule<4, 16, 2, 2>, 8, 256>(1, 1, 3, 130, 9);
+  check_normed<f16, many, 1, 48>(1, 2, 16, 40, 16);
 #endif
+  check_normed<f16, schedule<4, 16, 2, 4>, 4, 128>(1, 1, 2, 100, 2);
   check_appended<bf16, schedule<4, 16, 2, 4>, 4, 64, true>(1, 2, 1, 260, 1, 260);
   check_appended<f16, schedule<4, 16, 2, 4>, 4, 64, true, 0, true, false>(1, 2, 1, 260, 1, 260);
   check<none, f16, schedule<4, 16, 2, 4>, 4, 64, 64, 0, from_memory<0, false>>(1, 2, 1, 300, 256);

@@ -212,12 +212,35 @@ TEST(SupportVectors, WithoutVectorsAProduct) {
   EXPECT_EQ(values(i.run({floats({1, 3}, {1, 2, 4})})[0]), Numbers({-0.75}));
 }
 
-TEST(Maps, AreRefusedWithARemedy) {
+/// A classifier's scores as a list of maps, as skl2onnx and onnxmltools write them.
+TestModel zipped(int64_t classes) {
   TestModel m = mlModel();
-  m.input("x", {"1", "3"});
-  m.node("ZipMap", {"x"}, {"y"})->set_domain("ai.onnx.ml");
-  m.output("y");
-  EXPECT_TRUE(mentions(Imported(m).messages, "zipmap"));
+  m.input("x", {"2", "3"});
+  auto *n = m.node("ZipMap", {"x"}, {"y"});
+  n->set_domain("ai.onnx.ml");
+  auto *labels = attribute(n, "classlabels_int64s");
+  labels->set_type(onnx::AttributeProto::INTS);
+  for (int64_t i = 0; i < classes; ++i)
+    labels->add_ints(7 - i);
+  auto *y = m.graph.add_output();
+  y->set_name("y");
+  auto *map = y->mutable_type()->mutable_sequence_type()->mutable_elem_type()->mutable_map_type();
+  map->set_key_type(onnx::TensorProto::INT64);
+  map->mutable_value_type()->mutable_tensor_type()->set_elem_type(onnx::TensorProto::FLOAT);
+  return m;
+}
+
+TEST(Maps, AreTheMatrixOfTheirValues) {
+  TestModel m = zipped(3);
+  Imported i(m);
+  ASSERT_TRUE(i) << i.messages;
+  EXPECT_TRUE(mentions(i.messages, "a column for each class label"));
+  EXPECT_EQ(values(i.run({floats({2, 3}, {1, 2, 3, 4, 5, 6})})[0]), Numbers({1, 2, 3, 4, 5, 6}));
+}
+
+TEST(Maps, HaveAColumnForEachLabel) {
+  EXPECT_TRUE(mentions(Imported(zipped(2)).messages, "2 class labels"));
+  EXPECT_TRUE(mentions(Imported(zipped(0)).messages, "classlabels_int64s"));
 }
 
 TEST(Trees, CirclesAreNamed) {
