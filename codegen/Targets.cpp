@@ -16,6 +16,7 @@
 #include <utility>
 
 #if defined(__aarch64__) && defined(__linux__)
+#include <numeric>
 #include <sys/auxv.h>
 #endif
 

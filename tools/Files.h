@@ -12,6 +12,10 @@
 #include <system_error>
 #include <vector>
 
+namespace llvm {
+class raw_pwrite_stream;
+} // namespace llvm
+
 namespace tenon {
 struct CompiledFile;
 
