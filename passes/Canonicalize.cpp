@@ -23,6 +23,7 @@ const Pattern kPatterns[] = {
     {"canonicalize.unit-reshape-into-map", canonicalize::unitReshapeIntoMap},
     {"canonicalize.identity-map", canonicalize::identityMapPattern},
     {"canonicalize.widened-bias", canonicalize::widenedBias},
+    {"canonicalize.widened-normalize", canonicalize::widenedNormalize},
     {"canonicalize.repeated-heads", canonicalize::repeatedHeads},
     {"canonicalize.unit-reduce", canonicalize::unitReduce},
     {"canonicalize.reshape-noop", canonicalize::reshapeNoop},

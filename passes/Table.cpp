@@ -101,6 +101,8 @@ const PassInfo kTable[] = {
     {Pattern, "canonicalize.unit-reshape-into-map", "extents of 1 added or dropped before a map"},
     {Pattern, "canonicalize.identity-map", "maps that yield what they read"},
     {Pattern, "canonicalize.widened-bias", "attention widens a bias of 16 bits itself"},
+    {Pattern, "canonicalize.widened-normalize",
+     "normalisations widen elements of 16 bits themselves"},
     {Pattern, "canonicalize.repeated-heads", "attention shares heads of keys and values itself"},
     {Pattern, "canonicalize.unit-reduce", "reductions over extents of 1"},
     {Pattern, "canonicalize.reshape-noop", "reshapes to the same shape"},

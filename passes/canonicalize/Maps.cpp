@@ -31,19 +31,45 @@ bool identityMapPattern(Operation &op, Rewriter &rw) {
   return true;
 }
 
+/// What `map` widens from 16 bits, element by element; null: it does something else.
+static Value *widenedBy(const Operation *map) {
+  if (!isPlainMap(map, 1) || !isIdentityMap(indexMap(*map, 0), map->operand(0)->type().rank()))
+    return nullptr;
+  const Operation *cast = soleScalar(*map);
+  const Type x = map->operand(0)->type();
+  const bool widens = cast && cast->is(Op::Cast) &&
+                      map->result()->type().element() == Element::F32 &&
+                      (x.element() == Element::F16 || x.element() == Element::BF16) &&
+                      x.shape() == map->result()->type().shape();
+  return widens ? map->operand(0) : nullptr;
+}
+
 // attention(q, k, v, map(x) { cast x }) = attention(q, k, v, x), x of 16 bits
 bool widenedBias(Operation &op, Rewriter &rw) {
   const unsigned bias = op.is(Op::Attention) ? attentionOperands(op).bias : 0;
   Operation *map = bias ? op.operand(bias)->def() : nullptr;
-  if (!isPlainMap(map, 1) || !isIdentityMap(indexMap(*map, 0), map->operand(0)->type().rank()))
-    return false;
-  const Operation *cast = soleScalar(*map);
-  const Type x = map->operand(0)->type();
-  if (!cast || !cast->is(Op::Cast) || x.shape() != map->result()->type().shape() ||
-      (x.element() != Element::F16 && x.element() != Element::BF16) || !rw.fire(op))
+  Value *x = map ? widenedBy(map) : nullptr;
+  if (!x || !rw.fire(op))
     return false;
   mergeLocation(op.loc(), map->loc());
-  op.setOperand(bias, map->operand(0));
+  op.setOperand(bias, x);
+  return true;
+}
+
+// normalize(f32(x)) = normalize(x), which computes in f32 and gives f32, also behind a reshape
+bool widenedNormalize(Operation &op, Rewriter &rw) {
+  if (!op.is(Op::Normalize))
+    return false;
+  Operation *def = op.operand(0)->def();
+  const Operation *reshape = def && def->is(Op::Reshape) ? def : nullptr;
+  if (reshape && (!rowMajor(reshape->operand(0)) || !rowMajor(reshape->result())))
+    return false;
+  Operation *map = reshape ? reshape->operand(0)->def() : def;
+  Value *x = map ? widenedBy(map) : nullptr;
+  if (!x || !rw.fire(op))
+    return false;
+  mergeLocation(op.loc(), map->loc());
+  op.setOperand(0, reshape ? rw.before(op).reshape(x, reshape->result()->type().shape()) : x);
   return true;
 }
 

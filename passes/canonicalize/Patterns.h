@@ -17,6 +17,7 @@ bool reshapeBelowMap(Operation &op, Rewriter &rw);
 bool unitReshapeIntoMap(Operation &op, Rewriter &rw);
 bool identityMapPattern(Operation &op, Rewriter &rw);
 bool widenedBias(Operation &op, Rewriter &rw);
+bool widenedNormalize(Operation &op, Rewriter &rw);
 bool repeatedHeads(Operation &op, Rewriter &rw);
 bool unitReduce(Operation &op, Rewriter &rw);
 bool reshapeNoop(Operation &op, Rewriter &rw);

@@ -349,14 +349,15 @@ private:
 
   /// Adds up the time of each step; how many runs it made for that.
   int64_t profile() {
+    if (!profile_steps_)
+      return 0;
 #if defined(TENON_PROFILE)
     s_.step_ns.assign(size_t(profile_steps_), 0.0);
     return timed_.repeat([&] {
+      set_dims();
       check("profile", s_.device.profile(s_.inputs.data(), s_.outputs.data(), s_.step_ns));
     });
 #elif defined(TENON_TRACE)
-    if (!profile_steps_)
-      return 0;
     s_.profile = true;
     s_.device.set_trace(s_, on_step);
     return timed_.repeat([&] {

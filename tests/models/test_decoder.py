@@ -14,6 +14,7 @@ import sys
 import tempfile
 import unittest
 from pathlib import Path
+from unittest import mock
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests/tools"), str(ROOT / "examples/llm")]
@@ -663,7 +664,7 @@ class HalfOnCuda(DecoderTest):
                                      "tactic.normalize")  # fmt: skip
         graphs = 3  # for one token, 8 and 16
         # The caches stay, are read ahead of the kernel before, and rows come in whole words, as the tables' do.
-        caches = "cuda::make_appended_rows<false, true, true>"
+        caches = "cuda::make_appended_rows<false, true, true, "
         self.assertEqual(text.count(caches), graphs * CONFIG.num_hidden_layers)
         reference = Reference(self.session, CONFIG.head_size)
         for tokens in (self.prompt, [3], [5], [1, 2, 5], [7]):
@@ -677,6 +678,17 @@ class HalfOnCuda(DecoderTest):
         expected = again.run([9])
         code, found = program.tokens([9], 1)
         np.testing.assert_allclose(found[0].astype(np.float32), expected[-1], atol=0.02 * np.abs(expected).max())
+
+    def test_bench(self):
+        """Runs of each graph are timed, and the steps of one are profiled."""
+        nvcc = {} if OnCuda.GPU else {"NVCC": str(ROOT / "tests/tools/emulated-nvcc")}
+        with mock.patch.dict(os.environ, nvcc):
+            answer = tenon("bench", build(self.folder / "half.onnx", TensorProto.FLOAT16), f"--decoder={CAPACITY}",
+                           f"--target={OnCuda.GPU or 'cuda:sm_80'}", "--runtime=" + ("embed" if OnCuda.GPU else "include"),
+                           "--runs=1", "--warmup=0", "--profile", "--json")  # fmt: skip
+        self.assertEqual(answer.status, 0, answer.errors)
+        self.assertEqual([run["graph"] for run in answer.document["runs_of_tokens"]], Commands.GRAPHS[1:])
+        self.assertTrue(answer.document["profile"])
 
     def test_captured(self):
         """Runs that the caller captures once and replays (captured_steps.cpp): attention in one kernel, and in

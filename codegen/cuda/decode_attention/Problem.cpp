@@ -68,6 +68,16 @@ Result<> isColumns(const ScalarProgram &p, llvm::ArrayRef<Dim> shape, Element el
   return Accepted{};
 }
 
+/// Whether a program reads one tensor's elements and perhaps widens them to f32.
+bool isWidenedRead(const ScalarProgram &p) {
+  if (p.inputs.size() != 1 || p.outputs.size() != 1 || p.inputs[0].bounded)
+    return false;
+  const ScalarNode &n = p.nodes[p.outputs[0]];
+  return n.kind == ScalarNode::Input || (n.op && n.op->is(Op::Cast) && n.element == Element::F32 &&
+                                         p.nodes[n.operands[0]].kind == ScalarNode::Input &&
+                                         bitWidth(p.nodes[n.operands[0]].element) == 16);
+}
+
 /// Reads what the norm of `columns` normalises, wherever `columns.program` reads its result.
 Result<> readNormed(const GroupForm &form, ComputedColumns &columns, JoinedColumns &joined) {
   ScalarProgram &p = columns.program;
@@ -82,7 +92,8 @@ Result<> readNormed(const GroupForm &form, ComputedColumns &columns, JoinedColum
     const ScalarProgram &x = norm->anchorInputs[0];
     const Ints lastAxis{int64_t(normed.rank()) - 1};
     if (!op.is(Op::Normalize) || op.intsAttr("axes") != lastAxis ||
-        normed.element() != Element::F32 || !x.isPlainRead() || read.bounded || read.type != normed)
+        normed.element() != Element::F32 || !isWidenedRead(x) || read.bounded ||
+        read.type != normed)
       return Refusal{"something else than normalised rows before the heads' columns", ""};
     const Dim depth = normed.shape().back();
     if (!depth.isConstant() || depth.constant() > kLargestHead || depth.constant() < 2)
@@ -424,6 +435,7 @@ void DecodeAttentionProblem::writeOperands(StepWriter &out) const {
   const auto isInput = [&](const AppendedRows &of) {
     return form.group->operand(of.old->inputs[0].source->index())->argumentOf() != nullptr;
   };
+  const Dim newRows = rowsOf(keys.added.pieces[0].program);
   const auto word = [](bool b) { return std::string(b ? "true" : "false"); };
   const auto isRead = [&](const ScalarProgram &p) {
     const unsigned rank = unsigned(p.space.size());
@@ -434,11 +446,12 @@ void DecodeAttentionProblem::writeOperands(StepWriter &out) const {
     return (!of.norm || isRead(of.rows)) &&
            llvm::all_of(of.pieces, [&](const ComputedColumns &p) { return isRead(p.program); });
   };
+  const bool areWhole = isWhole(queries) && isWhole(keys.added) && isWhole(values.added) &&
+                        isRead(*keys.old) && isRead(*values.old);
   code.line("const auto rows = cuda::make_appended_rows<" + word(keys.moves) + ", " +
-            word(isInput(keys) && isInput(values)) + ", " +
-            word(isWhole(queries) && isWhole(keys.added) && isWhole(values.added)) + ">(" +
-            single(out, rowsOf(*keys.old)) + ", new_k, new_v, " + present(keys, k) + ", " +
-            present(values, v) + ");");
+            word(isInput(keys) && isInput(values)) + ", " + word(areWhole) + ", " +
+            std::to_string(newRows.upper()) + ">(" + single(out, rowsOf(*keys.old)) +
+            ", new_k, new_v, " + present(keys, k) + ", " + present(values, v) + ");");
   f.writeRest(out, grouped);
 }
 

@@ -186,8 +186,8 @@ TENON_DEVICE void store_run(T *p, Stride stride, const rounded_byte<T> (&x)[V], 
     unsigned words[V / 4];
     TENON_UNROLL
     for (int i = 0; i < V; i += 4)
-      words[i / 4] =
-          ptx::round_bytes<T>::four(x[i].value, x[i + 1].value, x[i + 2].value, x[i + 3].value);
+      words[i / 4] = ptx::round_bytes<T>::pair(
+          x[i].value, x[i + 1].value, ptx::round_bytes<T>::pair(x[i + 2].value, x[i + 3].value, 0));
     memcpy(static_cast<void *>(bytes), words, sizeof(bytes));
   } else {
     TENON_UNROLL

@@ -12,6 +12,7 @@ namespace cuda {
 /// All keys and values lie where k and v say.
 struct no_appended_rows {
   static constexpr bool appends = false, moves = false, early = false, whole = false;
+  static constexpr int most = 1;
   using new_keys = view<const f16, dims<>>;
   using new_values = new_keys;
 };
@@ -20,10 +21,12 @@ struct no_appended_rows {
 /// rows are written to present_k and present_v, views likewise, apart from k and v. Otherwise the
 /// new ones alone are, from row 0 of these views on: the cache stays where it is, and they lie
 /// behind its old rows. Early: k and v are inputs of the program, which may be read before the
-/// dependency wait. Whole: what queries and new rows are computed of lies in aligned runs of eight.
-template <bool Moves, bool Early, bool Whole, class Past, class NewK, class NewV, class PresentK,
-          class PresentV>
+/// dependency wait. Whole: these, and what queries and new rows are computed of, lie in aligned
+/// runs of eight. Most: new rows.
+template <bool Moves, bool Early, bool Whole, int Most, class Past, class NewK, class NewV,
+          class PresentK, class PresentV>
 struct appended_rows {
+  static constexpr int most = Most;
   static constexpr bool appends = true, moves = Moves, early = Early, whole = Whole;
   using new_keys = NewK;
   using new_values = NewV;
@@ -33,9 +36,9 @@ struct appended_rows {
   PresentK present_k;
   PresentV present_v;
 };
-template <bool Moves, bool Early, bool Whole = false, class Past, class NewK, class NewV,
-          class PresentK, class PresentV>
-TENON_FN appended_rows<Moves, Early, Whole, Past, NewK, NewV, PresentK, PresentV>
+template <bool Moves, bool Early, bool Whole = false, int Most = 16, class Past, class NewK,
+          class NewV, class PresentK, class PresentV>
+TENON_FN appended_rows<Moves, Early, Whole, Most, Past, NewK, NewV, PresentK, PresentV>
 make_appended_rows(Past past, NewK new_k, NewV new_v, PresentK present_k, PresentV present_v) {
   return {past, new_k, new_v, present_k, present_v};
 }

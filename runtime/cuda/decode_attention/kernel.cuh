@@ -23,10 +23,11 @@
 // stages, splits (sm_90: 8 at most). q, y: views over (batch..., group, m, d or e); k, v: over
 // (batch..., group, n, d or e), whose stride along the group is 0; k and v are contiguous along the
 // last dimension, and q is, or is an operand that is computed (base/computed.cuh, joined_columns,
-// normed_columns). bias: pack() or pack(view over (batch..., group, m, n)), f32, f16 or bf16. order:
-// an attention_order (common/attention_order.h) over (batch..., group, m, d). rows: no_appended_rows
-// or appended_rows, of at most `keys` new ones, which n counts, too. scratch: as geometry.h has it,
-// null for clusters and one split. Fast where rows are whole, aligned runs of 16 bytes.
+// normed_columns). bias: pack() or pack(view over (batch..., group, m, n)), f32, f16 or bf16.
+// order: an attention_order (common/attention_order.h) over (batch..., group, m, d). rows:
+// no_appended_rows or appended_rows, of at most `keys` new ones, which n counts, too. scratch: as
+// geometry.h has it, null for clusters and one split. Fast where rows are whole, aligned runs of 16
+// bytes.
 #ifndef TENON_RUNTIME_CUDA_DECODE_ATTENTION_KERNEL_CUH
 #define TENON_RUNTIME_CUDA_DECODE_ATTENTION_KERNEL_CUH
 
@@ -148,31 +149,29 @@ struct decode_attention_kernel {
       put_new(rows_behind, ring_of(shared, turn / splits) + (stages - 1) * stage_elements, at);
     take_queries(s, queries, at, shared);
     ptx::griddepcontrol::launch_dependents();
-    const auto take = [&](element *tiles, index row, index limit) {
+    // One of a warp's tiles after the other, that of new rows first.
+    int tile = first, stage = 0;
+    TENON_NO_UNROLL
+    for (bool is_new = has_new; is_new || tile < from.count; is_new = false) {
+      element *tiles = spare;
+      index row = old_rows(), limit = count_of_keys();
+      if (!is_new) {
+        ptx::cp_async_group::wait<stages - 2>();
+        sync_warp(); // other lanes have brought it, and are through with the one before
+        from.bring(ring + (stage == 0 ? stages - 1 : stage - 1) * stage_elements,
+                   tile + (stages - 1) * splits * warps);
+        ptx::cp_async_group::commit();
+        tiles = ring + stage * stage_elements;
+        row = low + index(tile) * keys, limit = old_rows();
+        stage = stage + 1 == stages ? 0 : stage + 1;
+        tile += splits * warps;
+      }
+      if (writes && (is_new || Rows::moves))
+        write_rows(tiles, at, row);
       if (whole && row + keys > end) // what holds nothing may be anything
         clear_values(tiles + tile_of_k::size, int(max_of(end - row, index(0))));
       if (row < end && row + keys > begin)
         attend(s, tiles, at, row, limit);
-    };
-    if (has_new) {
-      if (writes)
-        write_rows(spare, at, old_rows());
-      take(spare, old_rows(), count_of_keys());
-    }
-    int stage = 0;
-    TENON_NO_UNROLL
-    for (int tile = first; tile < from.count; tile += splits * warps) {
-      ptx::cp_async_group::wait<stages - 2>();
-      sync_warp(); // other lanes have brought it, and are through with the one before
-      from.bring(ring + (stage == 0 ? stages - 1 : stage - 1) * stage_elements,
-                 tile + (stages - 1) * splits * warps);
-      ptx::cp_async_group::commit();
-      element *const tiles = ring + stage * stage_elements;
-      const index row = low + index(tile) * keys;
-      if (writes && Rows::moves)
-        write_rows(tiles, at, row);
-      take(tiles, row, old_rows());
-      stage = stage + 1 == stages ? 0 : stage + 1;
     }
     ptx::cp_async_group::wait<0>();
     complete(s, at, shared);
@@ -252,7 +251,8 @@ private:
   template <class View>
   using stride_of = detail::bare<decltype(View::strides.template get<rank - 2>())>;
   template <class Tile, int Columns, class View>
-  using loader_of = row_loader<element, stride_of<View>, Tile, Columns, 32, index>;
+  using loader_of = row_loader<element, stride_of<View>, Tile, Columns, 32, index,
+                               Rows::whole && Columns % 8 == 0>;
   /// Keys or values from number `begin` on, for the lanes of a warp. (nvcc 13.0 crashes where the
   /// result's type stands in front.)
   template <class Tile, int Columns, class View>
@@ -410,6 +410,8 @@ private:
                                               : 32;
     static constexpr int at_once = warps * (32 / lanes), passes = ceil_div(Most, at_once);
     static_assert(runs <= 32, "a warp has a row");
+    /// Rows that are written: more than Most where passes have room.
+    static constexpr int brought = min_of(passes * at_once, Tile::rows);
     struct part {
       loaded_columns<From> columns;
       norm_run<lanes, From> norm;
@@ -500,8 +502,8 @@ private:
       f(i / runs, i % runs * 8, max_of(0, min_of(8, columns - i % runs * 8)));
   }
   struct new_rows {
-    row_bringer<tile_of_k, keys, typename Rows::new_keys> of_keys;
-    row_bringer<tile_of_v, keys, typename Rows::new_values> of_values;
+    row_bringer<tile_of_k, Rows::most, typename Rows::new_keys> of_keys;
+    row_bringer<tile_of_v, Rows::most, typename Rows::new_values> of_values;
   };
   TENON_DEVICE static auto row_of_new(const place &at) {
     return [&at](index(&point)[rank], index row) {
@@ -520,8 +522,13 @@ private:
   TENON_DEVICE void put_new(new_rows &rows, element *to, const place &at) const {
     if constexpr (Rows::appends) {
       const int count = count_of_new();
+      const element zeros[8] = {};
       rows.of_keys.put(to, added.new_k, count, d, row_of_new(at));
       rows.of_values.put(to + tile_of_k::size, added.new_v, count, e, row_of_new(at));
+      // The weights of rows behind them are zero, and so are these: not anything.
+      constexpr int runs = tile_of_v::columns / 8, brought = decltype(rows.of_values)::brought;
+      for (int i = brought * runs + thread(); i < keys * runs; i += threads)
+        detail::store_words(to + tile_of_k::size + tile_of_v::at(i / runs, i % runs), zeros);
     }
   }
   /// The keys and values in `tiles`, which are rows `first` and further, to the new cache.

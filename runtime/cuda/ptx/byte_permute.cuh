@@ -28,16 +28,6 @@ struct byte_permute {
     return a >> 16 | (b & 0xffff0000u);
 #endif
   }
-  /// a's and b's lowest bytes in the low half, a's below.
-  TENON_DEVICE static unsigned low_bytes(unsigned a, unsigned b) {
-#if defined(__CUDA_ARCH__)
-    unsigned r;
-    asm("prmt.b32 %0, %1, %2, 0x0040;" : "=r"(r) : "r"(a), "r"(b));
-    return r;
-#else
-    return (a & 0xffu) | (b & 0xffu) << 8;
-#endif
-  }
   /// The two low bytes of a, or its two high ones, as halves.
   TENON_DEVICE static unsigned widen_low(unsigned a) {
 #if defined(__CUDA_ARCH__)

@@ -1,12 +1,12 @@
 // Defines `rounded_byte`: a float that is to be stored as an integer of 8 bits, rounded half to
-// even and saturated (NaN is 0). Results stay floats until they are stored: conversions have an
-// eighth of the rate of additions, so that a float becomes a byte by adding what leaves the byte in
-// its lowest bits, and permutations collect four of them.
+// even and saturated (NaN is 0). Conversions (cvt.rni) and packing with saturation (cvt.pack.sat,
+// sm_72 and up) become one instruction for two of them, so results stay floats until they are
+// stored.
 #ifndef TENON_RUNTIME_CUDA_PTX_ROUND_BYTES_CUH
 #define TENON_RUNTIME_CUDA_PTX_ROUND_BYTES_CUH
 
 #include "common/scalar.h"
-#include "cuda/ptx/byte_permute.cuh"
+#include "cuda/device.cuh"
 
 namespace tenon {
 namespace cuda {
@@ -15,33 +15,29 @@ namespace ptx {
 /// T: int8_t or uint8_t.
 template <class T> struct round_bytes {
   static_assert(sizeof(T) == 1, "bytes");
-  /// Between 2^23 and 2^24, where floats are whole numbers.
-  static constexpr float origin = 12582912.0f;
 
-  /// The byte that x becomes, above `origin`.
-  TENON_FN static float above_origin(float x) {
-    constexpr float lowest = tenon::detail::is_signed<T> ? -128.0f : 0.0f;
-#if defined(__CUDA_ARCH__)
-    constexpr bool finds_nan = lowest == 0; // and gives the lowest
-#else
-    constexpr bool finds_nan = false; // libraries of hosts let signalling ones through
-#endif
-    const float inside = fminf(fmaxf(x, lowest), lowest + 255.0f);
-    return (!finds_nan && x != x ? 0.0f : inside) + origin;
-  }
-  TENON_FN static T one(float x) { return T(bits(x)); }
-  /// Four bytes, the first the lowest.
-  TENON_DEVICE static unsigned four(float a, float b, float c, float d) {
-    return byte_permute::low_halves(byte_permute::low_bytes(bits(a), bits(b)),
-                                    byte_permute::low_bytes(bits(c), bits(d)));
-  }
-
-private:
-  TENON_FN static unsigned bits(float x) {
-    const float y = above_origin(x);
+  /// a's and b's bytes below those two of `above` that are lowest.
+  TENON_FN static unsigned pair(float a, float b, unsigned above) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 720
+    int x, y;
+    asm("cvt.rni.s32.f32 %0, %1;" : "=r"(x) : "f"(a));
+    asm("cvt.rni.s32.f32 %0, %1;" : "=r"(y) : "f"(b));
     unsigned word;
-    memcpy(&word, &y, sizeof(word));
+    if constexpr (tenon::detail::is_same<T, int8_t>)
+      asm("cvt.pack.sat.s8.s32.b32 %0, %1, %2, %3;" : "=r"(word) : "r"(y), "r"(x), "r"(above));
+    else
+      asm("cvt.pack.sat.u8.s32.b32 %0, %1, %2, %3;" : "=r"(word) : "r"(y), "r"(x), "r"(above));
     return word;
+#else
+    return unsigned(uint8_t(one(a))) | unsigned(uint8_t(one(b))) << 8 | above << 16;
+#endif
+  }
+  TENON_FN static T one(float x) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 720
+    return T(pair(x, 0.0f, 0));
+#else
+    return tenon::cast<scalar_lanes, T, float>(round<scalar_lanes>(x));
+#endif
   }
 };
 
@@ -50,9 +46,18 @@ private:
 template <class T> struct rounded_byte {
   float value;
   TENON_FN operator T() const { return ptx::round_bytes<T>::one(value); }
-  /// The byte as a float.
+  /// The byte as a float, by operations of floats: conversions to integers have a quarter of the
+  /// rate.
   TENON_FN float number() const {
-    return ptx::round_bytes<T>::above_origin(value) - ptx::round_bytes<T>::origin;
+    constexpr float lowest = tenon::detail::is_signed<T> ? -128.0f : 0.0f;
+#if defined(__CUDA_ARCH__)
+    constexpr bool finds_nan = lowest == 0; // and gives the lowest
+#else
+    constexpr bool finds_nan = false; // libraries of hosts let signalling ones through
+#endif
+    const float inside = fminf(fmaxf(value, lowest), lowest + 255.0f);
+    const float whole = (inside + 12582912.0f) - 12582912.0f;
+    return !finds_nan && value != value ? 0.0f : whole;
   }
 };
 

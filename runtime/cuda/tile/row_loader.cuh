@@ -13,8 +13,10 @@ namespace tenon {
 namespace cuda {
 
 /// `count` rows of Columns elements each, `stride` apart from `rows` on; the tile numbered kt
-/// begins with row kt * Tile::rows. Threads take part, of which this one is number `me`.
-template <class T, class Stride, class Tile, int Columns, int Threads, class Index>
+/// begins with row kt * Tile::rows. Threads take part, of which this one is number `me`. Whole:
+/// rows are known to be whole runs at aligned addresses, and there is no code for others.
+template <class T, class Stride, class Tile, int Columns, int Threads, class Index,
+          bool Whole = false>
 class row_loader {
   static constexpr int run = 16 / int(sizeof(T)), runs = Tile::columns / run;
   static constexpr int all = Tile::rows * runs, passes = ceil_div(all, Threads);
@@ -25,11 +27,13 @@ public:
 
   TENON_DEVICE row_loader(const T *rows, Stride stride, Index count, int me = thread())
       : rows_(rows), stride_(stride), count_(count), me_(me),
-        whole_(has_async_copy && Columns % run == 0 && index_t(stride) % run == 0 &&
-               detail::is_aligned<16>(rows)) {}
+        whole_(Whole || (has_async_copy && Columns % run == 0 && index_t(stride) % run == 0 &&
+                         detail::is_aligned<16>(rows))) {
+    static_assert(!Whole || Columns % run == 0, "rows are whole runs");
+  }
 
   TENON_DEVICE void issue(T *tile, int kt) const {
-    if (!whole_)
+    if (!Whole && !whole_)
       return;
     each([&](int row, int column) {
       const Index from = Index(kt) * Tile::rows + row;
@@ -41,7 +45,7 @@ public:
   }
   TENON_DEVICE void fetch(int) const {}
   TENON_DEVICE void put(T *tile, int kt) const {
-    if (whole_)
+    if (Whole || whole_)
       return;
     each([&](int row, int column) {
       const Index from = Index(kt) * Tile::rows + row;
