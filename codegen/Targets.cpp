@@ -16,6 +16,7 @@
 #include <utility>
 
 #if defined(__aarch64__) && defined(__linux__)
+#include <numeric>
 #include <sys/auxv.h>
 #endif
 
@@ -108,19 +109,45 @@ TargetTraits traitsOf(const Target &target) {
   return traits;
 }
 
-void CompiledFile::write(llvm::raw_ostream &os) const {
+void CompiledFile::write(llvm::raw_pwrite_stream &os) const {
   if (stream)
     stream(os);
   else
     os << bytes;
 }
 
-std::string CompiledFile::take() {
-  if (stream) {
-    llvm::raw_string_ostream os(bytes);
-    std::exchange(stream, {})(os);
+namespace {
+/// Appends to a string, and writes into it.
+class StringStream : public llvm::raw_pwrite_stream {
+public:
+  explicit StringStream(std::string &to) : to_(to) { SetUnbuffered(); }
+
+private:
+  void write_impl(const char *from, size_t size) override { to_.append(from, size); }
+  void pwrite_impl(const char *from, size_t size, uint64_t at) override {
+    to_.replace(size_t(at), size, from, size);
   }
-  return std::move(bytes);
+  uint64_t current_pos() const override { return to_.size(); }
+
+  std::string &to_;
+};
+} // namespace
+
+std::string CompiledFile::text() const {
+  if (!stream)
+    return bytes;
+  std::string all;
+  StringStream os(all);
+  stream(os);
+  return all;
+}
+
+std::vector<size_t> writingOrder(const std::vector<CompiledFile> &files) {
+  std::vector<size_t> order(files.size());
+  std::iota(order.begin(), order.end(), size_t(0));
+  std::stable_partition(order.begin(), order.end(),
+                        [&](size_t i) { return files[i].suffix == ".weights"; });
+  return order;
 }
 
 bool emitModule(Module &module, const Target &target, const CompileOptions &options,

@@ -78,8 +78,9 @@ private:
     CompileSummary summary;
     if (!compiler_.emit(*target, options, files, summary))
       return false;
-    for (CompiledFile &f : files)
-      out.files.push_back({stem + f.suffix, f.take()});
+    out.files.resize(files.size());
+    for (const size_t i : writingOrder(files))
+      out.files[i] = {stem + files[i].suffix, files[i].text()};
     if (!compiler_.externalDataUnchanged())
       return false;
     report(*target, summary, out);

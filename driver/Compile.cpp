@@ -279,14 +279,13 @@ private:
       return usage();
 
     OutputFiles files(diagnostics());
-    std::vector<std::string> paths;
-    for (const CompiledFile &f : compiled) {
+    const auto pathOf = [&](const CompiledFile &f) {
       const bool main = f.suffix == ".cpp" || f.suffix == ".cu";
-      paths.push_back(main ? command_.output : stem + f.suffix);
-      if (!files.add(paths.back(), f))
-        return false;
-    }
-    if (!addDepfile(files) || !commit(files))
+      return main ? command_.output : stem + f.suffix;
+    };
+    std::vector<std::string> paths;
+    llvm::transform(compiled, std::back_inserter(paths), pathOf);
+    if (!files.add(compiled, pathOf) || !addDepfile(files) || !commit(files))
       return false;
     console_.endProgress();
     if (!console_.json() && !console_.quiet())

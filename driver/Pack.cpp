@@ -186,7 +186,7 @@ private:
     return words;
   }
 
-  bool write(const Words &words, llvm::StringRef name, llvm::ArrayRef<CompiledFile> compiled) {
+  bool write(const Words &words, llvm::StringRef name, const std::vector<CompiledFile> &compiled) {
     NewFolders folders(compiler_.diagnostics());
     OutputFiles files(compiler_.diagnostics());
     auto path = [&](const llvm::Twine &inside) { return (folder_ + "/" + inside).str(); };
@@ -198,13 +198,16 @@ private:
       if (!folders.forFile(paths_.back()) || !files.add(paths_.back(), filled(t.text, words)))
         return false;
     }
-    for (const CompiledFile &f : compiled) {
+    const auto pathOf = [&](const CompiledFile &f) {
       const bool header = f.suffix == ".h" || f.suffix == ".hpp";
-      paths_.push_back(path((header ? kind_.headers : kind_.sources) + "/" + name + f.suffix));
-      if (!folders.forFile(paths_.back()) || !files.add(paths_.back(), f))
+      return path((header ? kind_.headers : kind_.sources) + "/" + name + f.suffix);
+    };
+    for (const CompiledFile &f : compiled) {
+      paths_.push_back(pathOf(f));
+      if (!folders.forFile(paths_.back()))
         return false;
     }
-    if (!compiler_.externalDataUnchanged() || !files.commit())
+    if (!files.add(compiled, pathOf) || !compiler_.externalDataUnchanged() || !files.commit())
       return false;
     folders.keep();
     return true;

@@ -1,6 +1,8 @@
 // Implements host tensors and the conversions of the narrow float formats.
 #include "ir/Tensor.h"
 
+#include "ir/ops/Clones.h"
+
 #include "llvm/Support/MathExtras.h"
 #include "llvm/Support/Process.h"
 
@@ -250,70 +252,119 @@ void storeDouble(Element e, uint8_t *bytes, int64_t i, double v) {
     storeInt(e, bytes, i, truncate(v));
 }
 
-/// Of f16, as decodeFloat has it, without a branch: the bits below the sign are those of a float
-/// whose exponent lacks the difference of the biases.
-double widenHalf(uint16_t half) {
-  const uint32_t magnitude = half & 0x7fffu;
-  const uint32_t finite = llvm::FloatToBits(llvm::BitsToFloat(magnitude << 13) * 0x1p112f),
-                 special = magnitude > 0x7c00 ? 0x7fc00000u : 0x7f800000u;
-  return double(
-      llvm::BitsToFloat((magnitude >= 0x7c00 ? special : finite) | uint32_t(half & 0x8000u) << 16));
+/// All bits where x is below the limit, by which selections are neither branches nor mistaken for
+/// some.
+uint32_t whereBelow(int32_t x, int32_t limit) { return uint32_t((x - limit) >> 31); }
+
+/// Of f16, as decodeFloat has it: the bits below the sign are those of a float whose exponent lacks
+/// the difference of the biases. Subnormal ones become the mantissa of a number whose leading bit
+/// is then taken away, since processors multiply subnormal floats slowly.
+float widenHalf(uint16_t half) {
+  const int32_t magnitude = half & 0x7fff;
+  const uint32_t subnormal = whereBelow(magnitude, 0x400), finite = whereBelow(magnitude, 0x7c00),
+                 number = whereBelow(magnitude, 0x7c01), sign = uint32_t(half & 0x8000) << 16;
+  const uint32_t bits = llvm::FloatToBits(
+      llvm::BitsToFloat((uint32_t(magnitude) << 13) + (112u << 23) + (subnormal & (1u << 23))) -
+      llvm::BitsToFloat(subnormal & (113u << 23)));
+  return llvm::BitsToFloat((bits & finite) | (~finite & 0x7f800000u) | (~number & 0x400000u) |
+                           sign);
 }
 
 /// Of bf16: the upper half of a float; a NaN is the one that decodeFloat makes.
-double widenBrain(uint16_t brain) {
-  const uint32_t magnitude = brain & 0x7fffu;
-  return double(
-      llvm::BitsToFloat(((magnitude > 0x7f80 ? 0x7fc0u : magnitude) | (brain & 0x8000u)) << 16));
+float widenBrain(uint16_t brain) {
+  const uint32_t magnitude = brain & 0x7fffu, number = whereBelow(int32_t(magnitude), 0x7f81);
+  return llvm::BitsToFloat(((magnitude & number) | (~number & 0x7fc0u) | (brain & 0x8000u)) << 16);
 }
 
 /// In blocks of a number that compilers know.
-template <double (*Widen)(uint16_t)>
-void widenHalves(const uint8_t *bytes, int64_t begin, int64_t count, double *out) {
+template <float (*Widen)(uint16_t)>
+__attribute__((always_inline)) inline void widenBlocks(const uint16_t *in, int64_t count,
+                                                       double *out) {
   constexpr int64_t kBlock = 16;
-  const auto *in = reinterpret_cast<const uint16_t *>(bytes) + begin;
   int64_t i = 0;
   for (; i + kBlock <= count; i += kBlock) {
     uint16_t from[kBlock];
     double to[kBlock];
     std::memcpy(from, in + i, sizeof(from));
     for (int64_t j = 0; j < kBlock; ++j)
-      to[j] = Widen(from[j]);
+      to[j] = double(Widen(from[j]));
     std::memcpy(out + i, to, sizeof(to));
   }
   for (; i < count; ++i)
-    out[i] = Widen(in[i]);
+    out[i] = double(Widen(in[i]));
+}
+TENON_CLONES void widenHalves(const uint16_t *in, int64_t count, double *out) {
+  widenBlocks<widenHalf>(in, count, out);
+}
+TENON_CLONES void widenBrains(const uint16_t *in, int64_t count, double *out) {
+  widenBlocks<widenBrain>(in, count, out);
 }
 
-/// Types of at most 8 bits: the value of each code, looked up.
-void widenCodes(Element e, const uint8_t *bytes, int64_t begin, int64_t count, double *out) {
-  const unsigned width = bitWidth(e);
-  double values[256];
-  for (unsigned code = 0; code < 1u << width; ++code) {
-    const auto byte = uint8_t(code);
-    values[code] = loadDouble(e, &byte, 0);
-  }
-  if (width == 8) {
+/// Types of at most 8 bits: the value of each code, looked up where that pays.
+template <class Out, Out (*Load)(Element, const uint8_t *, int64_t)>
+void widenCodes(Element e, const uint8_t *bytes, int64_t begin, int64_t count, Out *out) {
+  const unsigned codes = 1u << bitWidth(e);
+  if (count < 2 * int64_t(codes)) {
     for (int64_t i = 0; i < count; ++i)
-      out[i] = values[bytes[begin + i]];
+      out[i] = Load(e, bytes, begin + i);
     return;
   }
-  for (int64_t i = 0; i < count; ++i)
-    out[i] = values[loadBits(bytes, width, begin + i)];
+  Out values[256];
+  for (unsigned code = 0; code < codes; ++code) {
+    const auto byte = uint8_t(code);
+    values[code] = Load(e, &byte, 0);
+  }
+  const auto lookUp = [&](auto width) {
+    for (int64_t i = 0; i < count; ++i)
+      out[i] = values[loadBits(bytes, decltype(width)::value, begin + i)];
+  };
+  switch (bitWidth(e)) {
+  case 1: return lookUp(std::integral_constant<unsigned, 1>());
+  case 2: return lookUp(std::integral_constant<unsigned, 2>());
+  case 4: return lookUp(std::integral_constant<unsigned, 4>());
+  default: return lookUp(std::integral_constant<unsigned, 8>());
+  }
 }
 
-/// To f16, as encodeFloat has it: numbers that are normal there by dropping bits of the mantissa,
-/// half to even, where a carry runs into the exponent and, beyond the largest, to infinity.
-uint16_t narrowHalf(double v) {
+/// Magnitudes of doubles from here on, 2^16, are too large for numbers of f16.
+constexpr uint64_t kBeyondHalves = uint64_t(1039) << 52;
+
+/// A double below kBeyondHalves to f16, as encodeFloat has it, half to even. Of numbers that are
+/// normal there bits of the mantissa are dropped, where a carry runs into the exponent and, beyond
+/// the largest, to infinity; of the others a sum with 2^28 keeps multiples of the least.
+uint16_t narrowFinite(double v) {
   const uint64_t bits = llvm::DoubleToBits(v), magnitude = bits & ~(uint64_t(1) << 63);
-  constexpr uint64_t kLeast = uint64_t(1009) << 52, kBeyond = uint64_t(1039) << 52; // 2^-14, 2^16
-  if (magnitude < kLeast || magnitude >= kBeyond)
-    return uint16_t(encodeFloat(Element::F16, v));
+  constexpr uint64_t kNormal = uint64_t(1009) << 52, kBase = uint64_t(1051) << 52; // 2^-14, 2^28
   constexpr unsigned kDropped = 42;
-  const uint64_t x = magnitude - (uint64_t(1008) << 52);
-  const uint64_t rounded =
-      (x + (uint64_t(1) << (kDropped - 1)) - 1 + (x >> kDropped & 1)) >> kDropped;
-  return uint16_t(rounded | (bits >> 48 & 0x8000));
+  const uint64_t x = magnitude - (uint64_t(1008) << 52),
+                 normal =
+                     (x + (uint64_t(1) << (kDropped - 1)) - 1 + (x >> kDropped & 1)) >> kDropped,
+                 subnormal =
+                     llvm::DoubleToBits(llvm::BitsToDouble(magnitude) + llvm::BitsToDouble(kBase)) -
+                     kBase,
+                 isSubnormal = uint64_t(int64_t(magnitude - kNormal) >> 63);
+  return uint16_t((subnormal & isSubnormal) | (normal & ~isSubnormal) | (bits >> 48 & 0x8000));
+}
+uint16_t narrowHalf(double v) {
+  const uint64_t magnitude = llvm::DoubleToBits(v) & ~(uint64_t(1) << 63);
+  return magnitude < kBeyondHalves ? narrowFinite(v) : uint16_t(encodeFloat(Element::F16, v));
+}
+TENON_CLONES void narrowHalves(const double *in, int64_t count, uint16_t *out) {
+  constexpr int64_t kBlock = 16; // a number that compilers know
+  int64_t i = 0;
+  for (; i + kBlock <= count; i += kBlock) {
+    double from[kBlock];
+    uint64_t to[kBlock], beyond = 0;
+    std::memcpy(from, in + i, sizeof(from));
+    for (int64_t j = 0; j < kBlock; ++j) {
+      beyond |= kBeyondHalves - 1 - (llvm::DoubleToBits(from[j]) & ~(uint64_t(1) << 63));
+      to[j] = narrowFinite(from[j]);
+    }
+    for (int64_t j = 0; j < kBlock; ++j)
+      out[i + j] = int64_t(beyond) < 0 ? narrowHalf(from[j]) : uint16_t(to[j]);
+  }
+  for (; i < count; ++i)
+    out[i] = narrowHalf(in[i]);
 }
 
 template <class T, class Out>
@@ -430,17 +481,16 @@ void Tensor::toDoubles(int64_t begin, int64_t count, double *out) const {
   switch (element_) {
   case Element::F32: return widen<float>(b, begin, count, out);
   case Element::F64: return widen<double>(b, begin, count, out);
-  case Element::F16: return widenHalves<widenHalf>(b, begin, count, out);
-  case Element::BF16: return widenHalves<widenBrain>(b, begin, count, out);
+  case Element::F16: return widenHalves(reinterpret_cast<const uint16_t *>(b) + begin, count, out);
+  case Element::BF16: return widenBrains(reinterpret_cast<const uint16_t *>(b) + begin, count, out);
   case Element::I8: return widen<int8_t>(b, begin, count, out);
   case Element::U8: return widen<uint8_t>(b, begin, count, out);
   case Element::I32: return widen<int32_t>(b, begin, count, out);
   case Element::I64: return widen<int64_t>(b, begin, count, out);
   default: break;
   }
-  constexpr int64_t kPaysForTable = 512;
-  if (bitWidth(element_) <= 8 && count >= kPaysForTable)
-    return widenCodes(element_, b, begin, count, out);
+  if (bitWidth(element_) <= 8)
+    return widenCodes<double, loadDouble>(element_, b, begin, count, out);
   for (int64_t i = 0; i < count; ++i)
     out[i] = loadDouble(element_, b, begin + i);
 }
@@ -453,12 +503,8 @@ void Tensor::fromDoubles(int64_t begin, int64_t count, const double *in) {
       out[i] = float(in[i]);
     return;
   }
-  if (element_ == Element::F16) {
-    auto *out = reinterpret_cast<uint16_t *>(b) + begin;
-    for (int64_t i = 0; i < count; ++i)
-      out[i] = narrowHalf(in[i]);
-    return;
-  }
+  if (element_ == Element::F16)
+    return narrowHalves(in, count, reinterpret_cast<uint16_t *>(b) + begin);
   for (int64_t i = 0; i < count; ++i)
     storeDouble(element_, b, begin + i, in[i]);
 }
@@ -472,6 +518,8 @@ void Tensor::toInts(int64_t begin, int64_t count, int64_t *out) const {
   case Element::I64: return widen<int64_t>(b, begin, count, out);
   default: break;
   }
+  if (bitWidth(element_) <= 8 && !isFloat(element_))
+    return widenCodes<int64_t, loadInt>(element_, b, begin, count, out);
   for (int64_t i = 0; i < count; ++i)
     out[i] = intAt(begin + i);
 }

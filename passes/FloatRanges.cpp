@@ -2,6 +2,7 @@
 // with constant weights, where operands vary independently of each other.
 #include "passes/FloatRanges.h"
 
+#include "ir/ops/Clones.h"
 #include "ir/ops/Parallel.h"
 #include "passes/Rewrite.h"
 
@@ -23,6 +24,8 @@ constexpr int64_t kMostChannels = 1 << 14;
 /// Elements that are numbers at a time, elements that pay for a thread, and columns that a thread
 /// takes at least: whole lines of the cache.
 constexpr int64_t kChunk = 1 << 11, kThreadElements = 1 << 18, kLeastColumns = 64;
+/// Elements are taken in so many lanes at a time, a number of them that compilers know.
+constexpr int64_t kLanes = 16;
 
 int64_t channelsOf(Type t) {
   if (!t.isTensor() || t.rank() <= kChannel || !t.dim(kChannel).isConstant())
@@ -31,13 +34,59 @@ int64_t channelsOf(Type t) {
   return n >= 1 && n <= kMostChannels ? n : 1;
 }
 
+TENON_CLONES void meet(const double *__restrict values, int64_t count, double *__restrict low,
+                       double *__restrict high, int64_t *__restrict unknown) {
+  const auto one = [=](int64_t i) {
+    const double v = values[i];
+    low[i] = v < low[i] ? v : low[i];
+    high[i] = v > high[i] ? v : high[i];
+    unknown[i] |= v == v ? 0 : 1;
+  };
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes)
+    for (int64_t j = 0; j < kLanes; ++j)
+      one(i + j);
+  for (; i < count; ++i)
+    one(i);
+}
+
+/// What elements met in each lane: the least, the greatest, and whether one was no number.
+class LaneBounds {
+public:
+  explicit LaneBounds(int64_t lanes)
+      : low_(size_t(lanes), kInf), high_(size_t(lanes), -kInf), unknown_(size_t(lanes)) {}
+
+  /// Values one lane after the other, from lane `first` on.
+  void meet(const double *values, int64_t count, int64_t first) {
+    tenon::meet(values, count, &low_[size_t(first)], &high_[size_t(first)],
+                &unknown_[size_t(first)]);
+  }
+  /// The bounds of each, which are as new then.
+  Intervals take() {
+    Intervals out;
+    for (size_t i = 0; i < low_.size(); ++i)
+      out.push_back(unknown_[i] ? Interval() : Interval{low_[i], high_[i]});
+    *this = LaneBounds(int64_t(low_.size()));
+    return out;
+  }
+
+private:
+  std::vector<double> low_, high_;
+  std::vector<int64_t> unknown_;
+};
+
 /// A constant's elements along its dimension `channel` (−1: all together).
 Intervals ofConstant(const Tensor &t, int channel, int64_t channels) {
   if (t.element() == Element::String || t.size() == 0)
     return {Interval()};
-  int64_t inner = 1;
+  int64_t inner = channel < 0 ? t.size() : 1; // elements of a channel side by side
   for (size_t d = size_t(channel) + 1; channel >= 0 && d < t.shape().size(); ++d)
     inner *= t.shape()[d];
+  // A lane meets elements of one channel: the same of each period, or, where those are too many,
+  // some of a run.
+  const int64_t period = channels * inner;
+  const bool byLane = period <= kMostChannels;
+  const int64_t run = byLane ? period * std::max<int64_t>(kChunk / period, 1) : inner;
   // Parts of the tensor, joined in their order.
   std::mutex lock;
   std::map<int64_t, Intervals> parts;
@@ -45,20 +94,21 @@ Intervals ofConstant(const Tensor &t, int channel, int64_t channels) {
       t.size(), kThreadElements,
       [&](int64_t begin, int64_t end) {
         Intervals part(size_t(channels), Interval{kInf, -kInf});
+        LaneBounds bounds(byLane ? run : std::min(run, kChunk));
         std::vector<double> values(kChunk);
-        for (int64_t i = begin; i < end; i += kChunk) {
-          const int64_t count = std::min(kChunk, end - i);
+        for (int64_t i = begin; i < end;) {
+          const int64_t at = i % run, count = std::min({kChunk, end - i, run - at});
           t.toDoubles(i, count, values.data());
-          int64_t c = channel < 0 ? 0 : i / inner % channels, left = inner - i % inner;
-          for (int64_t j = 0; j < count; ++j) {
-            Interval &r = part[size_t(c)];
-            r = std::isnan(values[size_t(j)]) ? Interval()
-                                              : hull(r, {values[size_t(j)], values[size_t(j)]});
-            if (channel >= 0 && --left == 0) {
-              left = inner;
-              c = c + 1 == channels ? 0 : c + 1;
-            }
+          bounds.meet(values.data(), count, byLane ? at : 0);
+          i += count;
+          if (!byLane && (at + count == run || i == end)) {
+            Interval &r = part[size_t((i - 1) / inner % channels)];
+            r = hull(r, hull(bounds.take()));
           }
+        }
+        for (int64_t lane = 0; const Interval &r : byLane ? bounds.take() : Intervals()) {
+          Interval &all = part[size_t(lane++ / inner % channels)];
+          all = hull(all, r);
         }
         const std::lock_guard<std::mutex> guard(lock);
         parts[begin] = std::move(part);
@@ -87,46 +137,50 @@ struct Sums {
   }
 };
 
-/// Weights are added up in so many lanes at a time, a number of them that compilers know.
-constexpr int64_t kLanes = 16;
+// Kernels use masks: compilers make branches of selections that follow each other, and signs of
+// weights are hardly ever predicted.
 
-/// The sums of weights above and below 0; a weight that is not a number is on both sides.
-void addSigns(const double *__restrict values, double *__restrict up, double *__restrict down) {
-  for (int64_t j = 0; j < kLanes; ++j) {
-    const double v = values[j];
-    up[j] += v < 0 ? 0 : v;
-    down[j] += v > 0 ? 0 : v;
-  }
+/// All bits where a number has the sign.
+uint64_t signMask(uint64_t bits) { return uint64_t(int64_t(bits) >> 63); }
+
+/// The sums of weights above and below 0. Those of `kLanes` weights are `next` behind those of the
+/// lanes before.
+TENON_CLONES void addSigns(const double *__restrict values, int64_t count, double *__restrict up,
+                           double *__restrict down, int64_t next) {
+  for (int64_t i = 0; i < count; i += kLanes, values += kLanes, up += next, down += next)
+    for (int64_t j = 0; j < kLanes; ++j) {
+      const uint64_t weight = llvm::DoubleToBits(values[j]), below = signMask(weight);
+      up[j] += llvm::BitsToDouble(weight & ~below);
+      down[j] += llvm::BitsToDouble(weight & below);
+    }
 }
 
-/// Sums as those of Sums, one a lane, of which each weight meets its own interval.
+/// Sums as those of Sums, one a lane.
 struct LaneSums {
   double *low, *high, *total;
 };
-void addProducts(const double *values, const double *low, const double *high, LaneSums sums) {
-  // By pairs and masks: compilers make branches of selections that follow each other, and signs of
-  // weights are hardly ever predicted.
-  using Pair = double __attribute__((vector_size(16)));
-  using Mask = int64_t __attribute__((vector_size(16)));
-  const auto load = [](const double *from) {
-    Pair x;
-    std::memcpy(&x, from, sizeof(x));
-    return x;
-  };
-  const auto add = [&](double *to, Pair x) {
-    x += load(to);
-    std::memcpy(to, &x, sizeof(x));
-  };
-  const auto where = [](Mask m, Pair x) { return Pair(Mask(x) & m); };
-  const auto product = [&](Pair a, Pair b) { // boundProduct()
-    return where(Mask(a != 0) & Mask(b != 0), a * b);
-  };
-  for (int64_t j = 0; j < kLanes; j += 2) {
-    const Pair v = load(values + j), a = load(low + j), b = load(high + j),
-               up = where(~Mask(v < 0), v), down = where(~Mask(v > 0), v);
-    add(sums.total + j, up - down);
-    add(sums.low + j, product(up, a) + product(down, b));
-    add(sums.high + j, product(up, b) + product(down, a));
+
+/// Adds products of weights with numbers from `low` to `high`, each lane's own; bounds and sums of
+/// `kLanes` weights are `nextBounds` and `nextSums` behind those of the lanes before. A weight that
+/// is not a number is in the total.
+TENON_CLONES void addProducts(const double *__restrict values, int64_t count,
+                              const double *__restrict low, const double *__restrict high,
+                              int64_t nextBounds, LaneSums sums, int64_t nextSums) {
+  double *__restrict lows = sums.low, *__restrict highs = sums.high,
+                     *__restrict totals = sums.total;
+  for (int64_t i = 0; i < count; i += kLanes) {
+    for (int64_t j = 0; j < kLanes; ++j) {
+      const uint64_t weight = llvm::DoubleToBits(values[j]), a = llvm::DoubleToBits(low[j]),
+                     b = llvm::DoubleToBits(high[j]),
+                     other = (a ^ b) & signMask(weight); // weights below 0 meet the other bound
+      const double p = values[j] * llvm::BitsToDouble(a ^ other),
+                   q = values[j] * llvm::BitsToDouble(b ^ other);
+      lows[j] += p == p ? p : 0; // boundProduct(): no number is 0 times infinity
+      highs[j] += q == q ? q : 0;
+      totals[j] += llvm::BitsToDouble(weight & ~(uint64_t(1) << 63));
+    }
+    values += kLanes, low += nextBounds, high += nextBounds;
+    lows += nextSums, highs += nextSums, totals += nextSums;
   }
 }
 
@@ -144,12 +198,11 @@ std::vector<Sums> columnSums(const Tensor &w, int64_t terms, int64_t outputs, co
         std::fill_n(factorLow, kLanes, x[size_t(i)].low);
         std::fill_n(factorHigh, kLanes, x[size_t(i)].high);
       }
-      for (int64_t j = 0; j < count; j += kLanes)
-        if (x.size() > 1)
-          addProducts(&values[size_t(j)], factorLow, factorHigh,
-                      {&low[size_t(j)], &high[size_t(j)], &total[size_t(j)]});
-        else
-          addSigns(&values[size_t(j)], &low[size_t(j)], &high[size_t(j)]);
+      if (x.size() > 1)
+        addProducts(values.data(), count, factorLow, factorHigh, /*nextBounds=*/0,
+                    {low.data(), high.data(), total.data()}, /*nextSums=*/kLanes);
+      else
+        addSigns(values.data(), count, low.data(), high.data(), /*next=*/kLanes);
     }
     for (int64_t j = 0; j < count; ++j)
       if (x.size() > 1)
@@ -198,12 +251,11 @@ std::vector<Sums> rowSums(const Tensor &w, int64_t terms, int64_t outputs, int64
             std::fill(values.begin() + count,
                       values.begin() + int64_t(llvm::alignTo(uint64_t(count), kLanes)), 0.0);
             const int64_t at = k / (outputs / groups) * padded + first;
-            for (int64_t j = 0; j < count; j += kLanes)
-              if (x.size() > 1)
-                addProducts(&values[size_t(j)], &low[size_t(at + j)], &high[size_t(at + j)],
-                            {a, b, total});
-              else
-                addSigns(&values[size_t(j)], a, b);
+            if (x.size() > 1)
+              addProducts(values.data(), count, &low[size_t(at)], &high[size_t(at)],
+                          /*nextBounds=*/kLanes, {a, b, total}, /*nextSums=*/0);
+            else
+              addSigns(values.data(), count, a, b, /*next=*/0);
           }
           const auto sum = [](const double *lanes) {
             return std::accumulate(lanes, lanes + kLanes, 0.0);
@@ -398,7 +450,9 @@ Intervals FloatRanges::ofContraction(Operation &op) {
   Intervals out;
   double gain = 0;
   for (const Sums &s : sums) {
-    out.push_back({s.low, s.high});
+    // A weight that is no number, or infinities that cancel out.
+    const bool known = !std::isnan(s.low) && !std::isnan(s.high) && !std::isnan(s.total);
+    out.push_back(known ? Interval{s.low, s.high} : Interval());
     gain = std::max(gain, s.total);
   }
   growth_[&op] = {gain, hull(x).bound()};

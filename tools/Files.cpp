@@ -53,14 +53,21 @@ void OutputFiles::discard(llvm::StringRef temporary) {
 }
 
 bool OutputFiles::add(llvm::StringRef path, llvm::StringRef bytes) {
-  return add(path, [&](llvm::raw_ostream &os) { os << bytes; });
+  return add(path, [&](llvm::raw_pwrite_stream &os) { os << bytes; });
+}
+
+bool OutputFiles::add(const std::vector<CompiledFile> &files,
+                      llvm::function_ref<std::string(const CompiledFile &)> pathOf) {
+  return llvm::all_of(writingOrder(files),
+                      [&](size_t i) { return add(pathOf(files[i]), files[i]); });
 }
 
 bool OutputFiles::add(llvm::StringRef path, const CompiledFile &file) {
-  return add(path, [&](llvm::raw_ostream &os) { file.write(os); });
+  return add(path, [&](llvm::raw_pwrite_stream &os) { file.write(os); });
 }
 
-bool OutputFiles::add(llvm::StringRef path, llvm::function_ref<void(llvm::raw_ostream &)> write) {
+bool OutputFiles::add(llvm::StringRef path,
+                      llvm::function_ref<void(llvm::raw_pwrite_stream &)> write) {
   int descriptor = -1;
   std::error_code code;
   llvm::sys::fs::file_status status;
@@ -81,6 +88,10 @@ bool OutputFiles::add(llvm::StringRef path, llvm::function_ref<void(llvm::raw_os
   }
   if (!code) {
     llvm::raw_fd_ostream os(descriptor, /*shouldClose=*/true);
+    if (!os.supportsSeeking()) { // what depends on all bytes and stands before them is known then
+      llvm::raw_null_ostream nowhere;
+      write(nowhere);
+    }
     write(os);
     os.close();
     code = os.error();

@@ -12,6 +12,10 @@
 #include <system_error>
 #include <vector>
 
+namespace llvm {
+class raw_pwrite_stream;
+} // namespace llvm
+
 namespace tenon {
 struct CompiledFile;
 
@@ -25,9 +29,12 @@ public:
 
   /// Writes `bytes` to a temporary beside `path`; false after reporting what went wrong.
   bool add(llvm::StringRef path, llvm::StringRef bytes);
+  /// Generated files, each at the path that `pathOf` says.
+  bool add(const std::vector<CompiledFile> &files,
+           llvm::function_ref<std::string(const CompiledFile &)> pathOf);
   bool add(llvm::StringRef path, const CompiledFile &file);
-  /// The same of what `write` writes.
-  bool add(llvm::StringRef path, llvm::function_ref<void(llvm::raw_ostream &)> write);
+  /// The same of what `write` writes, twice where nothing can be written over: pipes.
+  bool add(llvm::StringRef path, llvm::function_ref<void(llvm::raw_pwrite_stream &)> write);
   /// Renames everything into place.
   bool commit();
 

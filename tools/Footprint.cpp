@@ -63,10 +63,8 @@ bool measure(ToolHost &host, Compiler &compiler, const Target &target, const Cod
   if (!compiler.emit(target, options, files, summary))
     return false;
   OutputFiles written(diagnostics);
-  for (const CompiledFile &f : files)
-    if (!written.add(folder.file("model" + f.suffix), f))
-      return false;
-  if (!written.commit())
+  if (!written.add(files, [&](const CompiledFile &f) { return folder.file("model" + f.suffix); }) ||
+      !written.commit())
     return false;
   host.progress("building");
   std::vector<std::string> words{"-std=c++17", "-ffp-contract=off"};

@@ -25,13 +25,12 @@ namespace tenon {
 // Building
 //===----------------------------------------------------------------------===//
 
-bool Program::writeFiles(llvm::ArrayRef<CompiledFile> files) {
+bool Program::writeFiles(const std::vector<CompiledFile> &files) {
   OutputFiles out(diagnostics());
   if (!makeFolder(folder_.file("harness"), diagnostics()))
     return false;
-  for (const CompiledFile &f : files)
-    if (!out.add(folder_.file("model" + f.suffix), f))
-      return false;
+  if (!out.add(files, [&](const CompiledFile &f) { return folder_.file("model" + f.suffix); }))
+    return false;
   for (size_t i = 0; i < kEmbeddedRuntimeCount; ++i) {
     const EmbeddedFile &f = kEmbeddedRuntime[i];
     if (llvm::StringRef(f.path).startswith("harness/") &&

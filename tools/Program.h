@@ -77,7 +77,7 @@ public:
 
 private:
   Diagnostics &diagnostics() { return compiler_.diagnostics(); }
-  bool writeFiles(llvm::ArrayRef<CompiledFile> files);
+  bool writeFiles(const std::vector<CompiledFile> &files);
   bool buildProgram(const CodeOptions &code, Watch watch, bool contexts);
   bool buildImage(const CodeOptions &code, Watch watch);
   bool execute(llvm::StringRef program, llvm::ArrayRef<std::string> arguments,

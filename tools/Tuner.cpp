@@ -245,9 +245,8 @@ bool Tuner::build(const TunerProgram &program, size_t built, std::vector<bool> &
   const std::string suffix = target_.family->suffix.str();
   OutputFiles files(diagnostics());
   for (const TunerRound &r : program.rounds)
-    for (const CompiledFile &f : r.files)
-      if (!files.add(folder_.file(r.name + f.suffix), f))
-        return false;
+    if (!files.add(r.files, [&](const CompiledFile &f) { return folder_.file(r.name + f.suffix); }))
+      return false;
   for (size_t i = 0; i < kEmbeddedRuntimeCount; ++i)
     if (const EmbeddedFile &f = kEmbeddedRuntime[i]; llvm::StringRef(f.path).startswith("harness/"))
       if (!files.add(folder_.file(f.path), llvm::StringRef(f.data, f.size)))
@@ -503,16 +502,15 @@ bool Tuner::writeProgram(llvm::StringRef path, llvm::StringRef output) {
   if (code_.threads > 1 && !cuda)
     command += " -DTENON_THREADS -pthread";
   OutputFiles files(diagnostics());
-  if (!files.add(path,
-                 tunerFile(program, compiler_.module(), symbolValues(graph, inputs), command)))
-    return false;
   const llvm::StringRef folder = llvm::sys::path::parent_path(path);
-  for (const TunerRound &r : program.rounds)
+  for (const TunerRound &r : program.rounds) // before the text that has their hash
     for (const CompiledFile &f : r.files)
       if (f.suffix == ".weights" &&
           !files.add((folder.empty() ? "" : folder.str() + "/") + r.name + f.suffix, f))
         return false;
-  return files.commit();
+  return files.add(path,
+                   tunerFile(program, compiler_.module(), symbolValues(graph, inputs), command)) &&
+         files.commit();
 }
 
 } // namespace tenon

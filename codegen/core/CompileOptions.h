@@ -7,7 +7,7 @@
 #include <vector>
 
 namespace llvm {
-class raw_ostream;
+class raw_pwrite_stream;
 } // namespace llvm
 
 namespace tenon {
@@ -42,12 +42,15 @@ struct CompiledFile {
   std::string bytes;
   /// In place of `bytes` where they may be more than memory holds: writes them, as often as it is
   /// asked to, as long as the module's context lives.
-  std::function<void(llvm::raw_ostream &)> stream = {};
+  std::function<void(llvm::raw_pwrite_stream &)> stream = {};
 
-  void write(llvm::raw_ostream &os) const;
+  void write(llvm::raw_pwrite_stream &os) const;
   /// All of it in memory.
-  std::string take();
+  std::string text() const;
 };
+
+/// In which order files cost least to write: weights first, whose hash stands in others.
+std::vector<size_t> writingOrder(const std::vector<CompiledFile> &files);
 
 /// What is known of one step once it is written.
 struct StepSummary {

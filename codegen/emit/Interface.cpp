@@ -248,15 +248,6 @@ std::string outputDimCases(const InterfaceInfo &info, const DimSpelling &dims) {
   return w.take();
 }
 
-std::string weightBytes(const Plan &plan) {
-  std::string bytes(size_t(plan.weightBytes), '\0');
-  for (Value *v : plan.constants) {
-    packConstant(storedElements(*v->def()), storedType(*v->def()), bytes.data() + plan[v].at);
-    (**v->def()->find("value")->get<Literal>()).leaveMemory();
-  }
-  return bytes;
-}
-
 std::string weightLiteral(const std::string &name, llvm::StringRef bytes) {
   std::string s = "alignas(64) static const unsigned char " + name + "[" +
                   std::to_string(bytes.size() + 1) + "] =\n    \"";

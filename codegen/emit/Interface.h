@@ -90,8 +90,6 @@ std::string stepHeading(const Step &step);
 /// The graph's outputs whose shape depends on run-time dimensions: cases of a switch.
 std::string outputDimCases(const InterfaceInfo &info, const DimSpelling &dims);
 
-/// All packed constants, in place order.
-std::string weightBytes(const Plan &plan);
 /// `static const unsigned char NAME[] = "…";` with the bytes as a string literal.
 std::string weightLiteral(const std::string &name, llvm::StringRef bytes);
 

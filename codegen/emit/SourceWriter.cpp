@@ -11,10 +11,12 @@ SourceWriter &SourceWriter::line(llvm::StringRef text) {
       text_ += '\n';
     return *this;
   }
+  return begin(text).raw("\n");
+}
+
+SourceWriter &SourceWriter::begin(llvm::StringRef text) {
   text_.append(indent_ * 2, ' ');
-  text_ += text.str();
-  text_ += '\n';
-  return *this;
+  return raw(text);
 }
 
 SourceWriter &SourceWriter::open(llvm::StringRef text) {

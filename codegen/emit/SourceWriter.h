@@ -11,6 +11,8 @@ class SourceWriter {
 public:
   /// One line at the current indentation; an empty text writes an empty line (never two running).
   SourceWriter &line(llvm::StringRef text = "");
+  /// What a line begins with; raw() appends the rest and its end.
+  SourceWriter &begin(llvm::StringRef text);
   /// `text {` … closed by close("}").
   SourceWriter &open(llvm::StringRef text);
   SourceWriter &close(llvm::StringRef text = "}");

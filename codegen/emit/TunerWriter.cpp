@@ -10,12 +10,11 @@
 namespace tenon {
 namespace {
 
-const std::string &fileOf(const TunerRound &round, llvm::StringRef suffix) {
+std::string fileOf(const TunerRound &round, llvm::StringRef suffix) {
   for (const CompiledFile &f : round.files)
     if (f.suffix == suffix)
-      return f.bytes;
-  static const std::string kNone;
-  return kNone;
+      return f.text();
+  return "";
 }
 
 const char *filling(Element e) {
@@ -156,7 +155,7 @@ private:
 struct Parts {
   std::vector<std::string> defines;
   std::set<std::string> runtime;
-  llvm::StringRef body;
+  std::string body;
 };
 
 Parts takeApart(llvm::StringRef text, llvm::StringRef header) {
@@ -173,7 +172,7 @@ Parts takeApart(llvm::StringRef text, llvm::StringRef header) {
       break;
     parts.runtime.insert(path.str());
   }
-  parts.body = text;
+  parts.body = text.str();
   return parts;
 }
 

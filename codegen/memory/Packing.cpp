@@ -8,6 +8,7 @@
 #include "llvm/Support/MathExtras.h"
 
 #include <cstring>
+#include <functional>
 
 namespace tenon {
 namespace {
@@ -239,7 +240,8 @@ void transformFilters(const WinogradTransform &t, const float *from, int64_t cou
 class LayoutParts {
 public:
   /// `transform`: of filters, which become those of `type` part by part.
-  LayoutParts(Tensor tensor, Type type, const WinogradTransform *transform = nullptr)
+  LayoutParts(Tensor tensor, Type type, const WinogradTransform *transform = nullptr,
+              int64_t partBytes = kPartBytes)
       : tensor_(std::move(tensor)), transform_(transform),
         type_(bitWidth(type.element()) < 8 ? asBytes(type) : type),
         shape_(tensor_.shape().begin(), tensor_.shape().end()),
@@ -252,7 +254,7 @@ public:
     strides_.assign(shape_.size(), 1);
     for (size_t d = shape_.size(); --d > 0;)
       strides_[d - 1] = strides_[d] * shape_[d];
-    splitOuter();
+    splitOuter(partBytes);
   }
 
   size_t count() const { return size_t(llvm::divideCeil(extent_, step_)); }
@@ -306,7 +308,7 @@ public:
 
 private:
   /// Finds the outermost axis that has an extent and how much of it makes a part.
-  void splitOuter() {
+  void splitOuter(int64_t partBytes) {
     each_ = allocatedElements(type_);
     int64_t elements = 1;
     for (int64_t n : shape_)
@@ -328,7 +330,7 @@ private:
     for (const LayoutAxis &a : type_.layout().axes())
       origin_ += size_t(a.dim) == dim_ ? a.origin : 0;
     const int64_t bytes = std::max<int64_t>(each_ * int64_t(width_), 1);
-    step_ = std::max<int64_t>(kPartBytes / bytes, 1);
+    step_ = std::max<int64_t>(partBytes / bytes, 1);
     if (bytes % 8 != 0)
       step_ = int64_t(llvm::alignTo(uint64_t(step_), 8));
   }
@@ -360,26 +362,27 @@ Tensor winogradFilters(const Tensor &filters, llvm::ArrayRef<int64_t> shape,
   return out;
 }
 
-/// Floats rounded to tf32, ties away from zero, or in two parts: the rounded ones, as packed, then
-/// what is left of each.
+/// Floats rounded to tf32, ties away from zero, or what is left of each.
+void toTf32(llvm::StringRef floats, bool rest, char *out) {
+  for (size_t at = 0; at < floats.size(); at += sizeof(float)) {
+    float x;
+    memcpy(&x, floats.data() + at, sizeof(float));
+    const float big = llvm::BitsToFloat((llvm::FloatToBits(x) + 0x1000u) & 0xffffe000u),
+                stored = rest ? x - big : big;
+    memcpy(out + at, &stored, sizeof(float));
+  }
+}
+
+/// The rounded floats, as packed, and behind them what is left of each where they are in `both`
+/// parts.
 Tensor tf32Parts(const Tensor &value, Type packed, bool both) {
   std::string bytes(packedBytes(value, packed), '\0');
   packConstant(value, packed, bytes.data());
-  const auto count = int64_t(bytes.size() / sizeof(float));
-  Tensor out(Element::F32, {both ? 2 : 1, count});
-  auto *big = reinterpret_cast<float *>(out.mutableBytes());
-  parallelFor(
-      count, kThreadElements,
-      [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) {
-          float x;
-          memcpy(&x, &bytes[size_t(i) * sizeof(float)], sizeof(float));
-          big[i] = llvm::BitsToFloat((llvm::FloatToBits(x) + 0x1000u) & 0xffffe000u);
-          if (both)
-            big[count + i] = x - big[i];
-        }
-      },
-      kAllThreads);
+  Tensor out(Element::F32, {both ? 2 : 1, int64_t(bytes.size() / sizeof(float))});
+  auto *to = reinterpret_cast<char *>(out.mutableBytes());
+  toTf32(bytes, /*rest=*/false, to);
+  if (both)
+    toTf32(bytes, /*rest=*/true, to + bytes.size());
   return out;
 }
 /// Of an attribute `stored` that says so.
@@ -608,81 +611,156 @@ size_t PackedConstant::size() const { return size_t(storedBytes(*constant_)); }
 
 bool PackedConstant::isMadeAlike(const PackedConstant &other) const {
   return source() == other.source() && literal().bytes().size() == other.literal().bytes().size() &&
-         constant_->result()->type() == other.constant_->result()->type() &&
+         isInFormOf(other);
+}
+
+bool PackedConstant::isInFormOf(const PackedConstant &other) const {
+  return constant_->result()->type() == other.constant_->result()->type() &&
          constant_->wordAttr("stored") == other.constant_->wordAttr("stored");
 }
 
-void PackedConstant::forParts(llvm::function_ref<void(size_t, llvm::StringRef)> make,
-                              llvm::function_ref<void(llvm::StringRef)> use) const {
-  struct Part {
-    llvm::SmallVector<char, 0> room, scratch;
-    llvm::StringRef bytes;
-  };
-  const auto each = [&](size_t count, llvm::function_ref<size_t(size_t, Part &)> fill) {
-    parallelInOrder<Part>(
-        int64_t(count),
-        [&](int64_t i, Part &part) {
-          const size_t at = fill(size_t(i), part);
-          make(at, part.bytes);
-        },
-        [&](int64_t, Part &part) { use(part.bytes); });
-  };
-  const Type type = storedType(*constant_);
-  if (constant_->wordAttr("stored") == kStrips) {
-    const int64_t strip = byteSize(type.element(), type.dim(1).constant()),
-                  strips = type.dim(0).constant(), step = std::max<int64_t>(kPartBytes / strip, 1);
-    each(size_t(llvm::divideCeil(strips, step)), [&](size_t i, Part &part) {
-      const int64_t first = int64_t(i) * step, count = std::min(step, strips - first);
-      part.room.resize_for_overwrite(size_t(count * strip));
-      fillStrips(literal(), constant_->result()->type(), first, first + count,
-                 reinterpret_cast<uint8_t *>(part.room.data()));
-      part.bytes = {part.room.data(), part.room.size()};
-      return size_t(first * strip);
-    });
-    return leaveMemory();
+namespace {
+
+/// A part as it is made: in rooms that the next one takes over, or bytes that stand somewhere.
+struct Part {
+  llvm::SmallVector<char, 0> room, scratch;
+  llvm::StringRef bytes;
+
+  char *makeRoom(size_t size) {
+    room.resize_for_overwrite(size);
+    bytes = {room.data(), size};
+    return room.data();
   }
-  const auto inLayout = [&](const LayoutParts &parts) {
-    each(parts.count(), [&](size_t i, Part &part) {
-      part.room.resize_for_overwrite(parts.begin(i + 1) - parts.begin(i));
-      if (parts.isPadded())
-        memset(part.room.data(), 0, part.room.size());
-      parts.fill(i, part.room.data(), part.scratch);
-      part.bytes = {part.room.data(), part.room.size()};
-      return parts.begin(i);
-    });
-    leaveMemory();
-  };
-  if (isWinograd(*constant_) && !isStoredAsIs(type)) {
-    const LayoutParts parts(literal(), type, &winogradOf(*constant_));
-    if (parts.hasWholeFilters())
-      return inLayout(parts);
+};
+
+/// Stored bytes in parts of about `partBytes` that can be made one at a time, on any thread, each
+/// but the last a multiple of eight.
+struct StoredParts {
+  size_t count;
+  /// Where a part begins; that of `count` is the end of all.
+  std::function<size_t(size_t)> begin;
+  std::function<void(size_t, Part &)> fill;
+};
+
+/// Of `count` rows of so many bytes each, a multiple of eight: `fill(first, end, out)`.
+StoredParts partsOfRows(int64_t count, int64_t bytes, int64_t partBytes,
+                        std::function<void(int64_t, int64_t, uint8_t *)> fill) {
+  const int64_t step = std::max<int64_t>(partBytes / std::max<int64_t>(bytes, 1), 1);
+  const auto row = [=](size_t part) { return std::min(int64_t(part) * step, count); };
+  return {size_t(llvm::divideCeil(count, step)), [=](size_t i) { return size_t(row(i) * bytes); },
+          [=](size_t i, Part &part) {
+            char *out = part.makeRoom(size_t((row(i + 1) - row(i)) * bytes));
+            fill(row(i), row(i + 1), reinterpret_cast<uint8_t *>(out));
+          }};
+}
+
+StoredParts partsOfLayout(std::shared_ptr<const LayoutParts> parts) {
+  return {parts->count(), [=](size_t i) { return parts->begin(i); },
+          [=](size_t i, Part &part) {
+            char *out = part.makeRoom(parts->begin(i + 1) - parts->begin(i));
+            if (parts->isPadded())
+              memset(out, 0, part.bytes.size());
+            parts->fill(i, out, part.scratch);
+          }};
+}
+
+/// Of elements in the layout of `type`.
+StoredParts partsOfElements(Tensor elements, Type type, int64_t partBytes) {
+  if (!isStoredAsIs(type))
+    return partsOfLayout(
+        std::make_shared<const LayoutParts>(std::move(elements), type, nullptr, partBytes));
+  const size_t size = elements.bytes().size(), step = size_t(partBytes);
+  return {llvm::divideCeil(size, step), [=](size_t i) { return std::min(i * step, size); },
+          [=, elements = std::move(elements)](size_t i, Part &part) {
+            part.bytes =
+                llvm::StringRef(reinterpret_cast<const char *>(elements.bytes().data()), size)
+                    .substr(i * step, step);
+          }};
+}
+
+/// The rounded floats part by part, then what is left of each.
+StoredParts partsOfTf32(StoredParts floats, bool both) {
+  const size_t each = floats.count, all = floats.begin(each);
+  return {both ? 2 * each : each,
+          [=](size_t i) { return i < each ? floats.begin(i) : all + floats.begin(i - each); },
+          [=](size_t i, Part &part) {
+            floats.fill(i % each, part);
+            const llvm::StringRef from = part.bytes;
+            if (from.data() != part.room.data())
+              part.makeRoom(from.size());
+            toTf32(from, /*rest=*/i >= each, part.room.data());
+          }};
+}
+
+StoredParts partsOf(const Operation &constant, int64_t partBytes) {
+  const Tensor &literal = **constant.find("value")->get<Literal>();
+  const Type type = storedType(constant), packed = constant.result()->type();
+  if (constant.wordAttr("stored") == kStrips)
+    return partsOfRows(type.dim(0).constant(), byteSize(type.element(), type.dim(1).constant()),
+                       partBytes, [=](int64_t first, int64_t end, uint8_t *out) {
+                         fillStrips(literal, packed, first, end, out);
+                       });
+  if (const auto scales = stripScales(constant))
+    return partsOfRows(type.dim(0).constant(), byteSize(type.element(), type.dim(1).constant()),
+                       partBytes, [=](int64_t first, int64_t end, uint8_t *out) {
+                         fillStripScales(literal, *scales, first, end, out);
+                       });
+  // What is left of floats begins at a whole word.
+  if (isTf32(constant) && packedBytes(literal, packed) % 8 == 0)
+    return partsOfTf32(partsOfElements(literal, packed, partBytes), hasTf32Parts(constant));
+  if (isWinograd(constant) && !isStoredAsIs(type)) {
+    auto parts =
+        std::make_shared<const LayoutParts>(literal, type, &winogradOf(constant), partBytes);
+    if (parts->hasWholeFilters())
+      return partsOfLayout(std::move(parts));
   }
-  Tensor elements = storedElements(*constant_);
-  if (constant_->has("stored")) // made of the literal, which has been read
-    leaveMemory();
-  if (isStoredAsIs(type)) {
-    const llvm::StringRef all(reinterpret_cast<const char *>(elements.bytes().data()),
-                              elements.bytes().size());
-    each(size_t(llvm::divideCeil(all.size(), kPartBytes)), [&](size_t i, Part &part) {
-      part.bytes = all.substr(i * kPartBytes, kPartBytes);
-      return i * kPartBytes;
-    });
-    return leaveMemory();
+  Tensor elements = storedElements(constant);
+  if (constant.has("stored")) // made of the literal, which has been read
+    literal.leaveMemory();
+  return partsOfElements(std::move(elements), type, partBytes);
+}
+
+} // namespace
+
+void PackedConstant::forParts(llvm::function_ref<void(llvm::StringRef)> use) const {
+  const StoredParts parts = partsOf(*constant_, kPartBytes);
+  parallelInOrder<Part>(
+      int64_t(parts.count), [&](int64_t i, Part &part) { parts.fill(size_t(i), part); },
+      [&](int64_t, Part &part) { use(part.bytes); });
+  leaveMemory();
+}
+
+std::string PackedConstant::read(size_t at, size_t count) const {
+  const StoredParts parts = partsOf(*constant_, /*partBytes=*/1 << 14);
+  std::string bytes;
+  Part part;
+  for (size_t i = 0; i < parts.count && parts.begin(i) < at + count; ++i) {
+    const size_t first = parts.begin(i);
+    if (parts.begin(i + 1) <= at)
+      continue;
+    parts.fill(i, part);
+    const size_t skipped = at > first ? at - first : 0;
+    bytes += part.bytes.drop_front(skipped).take_front(count - bytes.size());
   }
-  inLayout(LayoutParts(std::move(elements), type));
+  leaveMemory();
+  return bytes;
 }
 
 bool PackedConstant::hasBytesOf(const PackedConstant &other) const {
   if (size() != other.size())
     return false;
-  const auto append = [](const PackedConstant &constant) {
-    std::string all;
-    all.reserve(constant.size());
-    constant.forParts([](size_t, llvm::StringRef) {}, [&](llvm::StringRef part) { all += part; });
-    return all;
-  };
+  if (isInFormOf(other)) { // forms keep what tells elements apart, down to some bits of tf32
+    const bool same = literal().sameBytes(other.literal());
+    leaveMemory();
+    other.leaveMemory();
+    return same;
+  }
   // Parts of two layouts do not begin at the same places.
-  return append(*this) == append(other);
+  const std::string all = read(0, size());
+  llvm::StringRef rest = all;
+  bool same = true;
+  other.forParts([&](llvm::StringRef part) { same &= rest.consume_front(part); });
+  return same;
 }
 
 void PackedConstant::leaveMemory() const { literal().leaveMemory(); }

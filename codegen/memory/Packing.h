@@ -5,6 +5,8 @@
 #include "ir/IR.h"
 #include "ir/Tensor.h"
 
+#include <string>
+
 namespace tenon {
 
 /// Bytes of a constant as stored.
@@ -56,14 +58,15 @@ public:
   bool isMadeAlike(const PackedConstant &other) const;
   bool hasBytesOf(const PackedConstant &other) const;
 
-  /// Makes the bytes part by part, on all cores, each but the last a multiple of eight: calls
-  /// `make` with the place of a part and the part as soon as it is there, on any thread, and `use`
-  /// with all of them in their order, one at a time. The literal's pages leave memory then.
-  void forParts(llvm::function_ref<void(size_t, llvm::StringRef)> make,
-                llvm::function_ref<void(llvm::StringRef)> use) const;
+  /// Makes the bytes part by part, on all cores, each but the last a multiple of eight, and calls
+  /// `use` with them in their order, one at a time. The literal's pages leave memory then.
+  void forParts(llvm::function_ref<void(llvm::StringRef)> use) const;
+  /// So many bytes from `at` on, made with few others.
+  std::string read(size_t at, size_t count) const;
 
 private:
   const Tensor &literal() const;
+  bool isInFormOf(const PackedConstant &other) const;
   /// The literal's pages are not needed for a while.
   void leaveMemory() const;
 

@@ -188,28 +188,45 @@ Type stripsType(Type type) {
 }
 
 void fillStrips(const Tensor &value, Type type, int64_t begin, int64_t end, uint8_t *out) {
-  const int64_t bits = bitWidth(type.element());
-  const Matrix m = matrixOf(type);
-  const Tiles t = tilesOf(m.n, m.k, bits);
-  const uint8_t *from = value.bytes().data();
+  const int64_t bits = bitWidth(type.element()), each = bits / 8;
+  const Matrix whole = matrixOf(type);
+  const Tiles t = tilesOf(whole.n, whole.k, bits);
   const int64_t depth = 2 * t.depth;
-  // Strips side by side read what lies side by side where columns do.
-  for (int64_t pair = 0; 2 * pair < t.count; ++pair)
-    for (int64_t strip = begin; strip < end; ++strip) {
-      uint8_t *to = out + ((strip - begin) * t.count + 2 * pair) * kTileBytes;
-      Rows rows;
-      if (bits == 16) {
-        readRows<uint16_t>(from, m, strip * kOutputs, pair * depth, depth, rows);
-        putHalves(rows, to);
-      } else if (bits == 8) {
-        readRows<uint8_t>(from, m, strip * kOutputs, pair * depth, depth, rows);
-        if (isFloat(type.element()))
-          putFloats(rows, to);
-        else
-          putBytes(rows, to);
-      } else {
-        readNibbles(from, m, strip * kOutputs, pair * depth, depth, rows);
-        putNibbles(rows, to);
+  // Where columns lie side by side some strips are made together: rows often lie a power of two
+  // apart, on the same lines of a cache, so that what strips need of each is read at once.
+  constexpr int64_t kTogether = 16;
+  const bool copies = whole.strideN == 1 && bits >= 8;
+  uint8_t copy[kTogether * 2 * kTileBytes];
+  for (int64_t first = begin; first < end; first += kTogether)
+    for (int64_t pair = 0; 2 * pair < t.count; ++pair) {
+      const uint8_t *from = value.bytes().data();
+      Matrix m = whole;
+      int64_t n = first * kOutputs, k = pair * depth;
+      if (copies) {
+        m.n = std::min(kTogether * kOutputs, whole.n - n), m.k = std::min(depth, whole.k - k);
+        m.strideK = m.n;
+        for (int64_t i = 0; i < m.k; ++i)
+          std::memcpy(copy + i * m.n * each, from + ((k + i) * whole.strideK + n) * each,
+                      size_t(m.n * each));
+        from = copy, n = 0, k = 0;
+      }
+      for (int64_t strip = first; strip < std::min(first + kTogether, end); ++strip) {
+        uint8_t *to = out + ((strip - begin) * t.count + 2 * pair) * kTileBytes;
+        Rows rows;
+        if (bits == 16) {
+          readRows<uint16_t>(from, m, n, k, depth, rows);
+          putHalves(rows, to);
+        } else if (bits == 8) {
+          readRows<uint8_t>(from, m, n, k, depth, rows);
+          if (isFloat(type.element()))
+            putFloats(rows, to);
+          else
+            putBytes(rows, to);
+        } else {
+          readNibbles(from, m, n, k, depth, rows);
+          putNibbles(rows, to);
+        }
+        n += kOutputs;
       }
     }
 }
@@ -230,19 +247,26 @@ Type stripScalesType(Type type, const StripScales &s) {
   return Type::tensor(type.context(), type.element(), llvm::ArrayRef<int64_t>(shape));
 }
 
-Tensor stripScalesOf(const Tensor &value, const StripScales &s) {
+void fillStripScales(const Tensor &value, const StripScales &s, int64_t begin, int64_t end,
+                     uint8_t *out) {
   const int64_t n = value.shape()[0], blocks = value.shape()[1] * s.repeat;
   const Tiles t = tilesOf(n, blocks * 32, s.bits);
   const int64_t each = t.depth / 32; // blocks of a tile
-  Tensor out(value.element(), {t.strips, t.count * kOutputs * each});
   const auto *from = reinterpret_cast<const uint16_t *>(value.bytes().data());
-  auto *const to = reinterpret_cast<uint16_t *>(out.mutableBytes());
-  forStrips(t.strips, kOutputs * blocks, [&](int64_t strip) {
+  auto *const to = reinterpret_cast<uint16_t *>(out);
+  std::fill_n(to, (end - begin) * t.count * kOutputs * each, uint16_t(0));
+  for (int64_t strip = begin; strip < end; ++strip)
     for (int64_t row = 0; row < std::min(kOutputs, n - strip * kOutputs); ++row)
       for (int64_t b = 0; b < blocks; ++b)
-        to[(((strip * t.count + b / each) * 8 + row % 8) * each + b % each) * 2 + row / 8] =
-            from[(strip * kOutputs + row) * (blocks / s.repeat) + b / s.repeat];
-  });
+        to[((((strip - begin) * t.count + b / each) * 8 + row % 8) * each + b % each) * 2 +
+           row / 8] = from[(strip * kOutputs + row) * (blocks / s.repeat) + b / s.repeat];
+}
+
+Tensor stripScalesOf(const Tensor &value, const StripScales &s) {
+  const int64_t n = value.shape()[0], blocks = value.shape()[1] * s.repeat;
+  const Tiles t = tilesOf(n, blocks * 32, s.bits);
+  Tensor out(value.element(), {t.strips, t.count * kOutputs * (t.depth / 32)});
+  fillStripScales(value, s, 0, t.strips, out.mutableBytes());
   return out;
 }
 

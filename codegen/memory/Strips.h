@@ -26,5 +26,7 @@ Tensor stripsOf(const Tensor &value, Type type);
 void fillStrips(const Tensor &value, Type type, int64_t begin, int64_t end, uint8_t *out);
 Type stripScalesType(Type type, const StripScales &scales);
 Tensor stripScalesOf(const Tensor &value, const StripScales &scales);
+void fillStripScales(const Tensor &value, const StripScales &scales, int64_t begin, int64_t end,
+                     uint8_t *out);
 
 } // namespace tenon

@@ -5,38 +5,26 @@
 #include "llvm/Support/MathExtras.h"
 #include "llvm/Support/raw_ostream.h"
 
-#include <atomic>
-
 namespace tenon {
 namespace {
 
 /// Pieces begin at multiples of so many bytes.
 constexpr size_t kAlignment = 64;
 
-/// A hash of words and their places that tells contents apart, however they are split: the sum over
-/// all parts.
-uint64_t contentHash(llvm::StringRef part, uint64_t firstWord) {
-  constexpr uint64_t kPlace = 0x9e3779b97f4a7c15ull, kMix = 0xd6e8feb86659fd93ull;
-  const auto mixed = [](uint64_t word, uint64_t place) {
-    const uint64_t x = (word ^ place) * kMix;
-    return (x ^ x >> 32) * kMix;
-  };
-  uint64_t sum = 0, place = firstWord * kPlace;
-  const size_t words = part.size() / 8;
-  for (size_t i = 0; i < words; ++i, place += kPlace)
-    sum += mixed(llvm::support::endian::read64le(part.data() + 8 * i), place);
-  if (part.size() % 8 != 0) {
-    char last[8] = {};
-    std::copy(part.begin() + 8 * words, part.end(), last);
-    sum += mixed(llvm::support::endian::read64le(last), place);
-  }
-  return sum;
+/// A hash of some bytes in the middle, where constants that differ are least alike: those of equal
+/// hashes are compared. It sees bytes alone, not how they came about.
+uint64_t sampleHash(const PackedConstant &constant) {
+  constexpr size_t kSample = 1 << 12;
+  const size_t size = constant.size(), count = std::min(size, kSample);
+  return hashBytes(constant.read((size - count) / 2, count)) + size;
 }
 
-/// Zeros between the end of a piece and the next one.
-size_t gap(size_t size) { return llvm::alignTo(size, kAlignment) - size; }
-
 } // namespace
+
+WeightImage::WeightImage(const Plan &plan) : size_(size_t(plan.weightBytes)) {
+  for (const Value *v : plan.constants)
+    pieces_.push_back({size_t(plan[v].at), PackedConstant(*v->def()), v->hint().str()});
+}
 
 void WeightImage::merge(Plan &plan) {
   for (BufferInfo &b : plan.buffers) {
@@ -57,27 +45,19 @@ size_t WeightImage::place(PackedConstant constant, llvm::StringRef name) {
   for (auto it = first; it != last; ++it)
     if (it->second.first.isMadeAlike(constant))
       return it->second.second;
-  // The hash goes over the zeros behind the piece, too.
-  BytesHash hash = hash_;
-  std::atomic<uint64_t> content{0};
-  size_t size = 0;
-  constant.forParts([&](size_t at, llvm::StringRef part) { content += contentHash(part, at / 8); },
-                    [&](llvm::StringRef part) {
-                      size += part.size();
-                      hash.addWords(part, size == constant.size() ? gap(size) : 0);
-                    });
   size_t at = size_;
-  const auto [begin, end] = byContent_.equal_range(content);
+  const uint64_t sample = sampleHash(constant);
+  const auto [begin, end] = byContent_.equal_range(sample);
   const auto equal = std::find_if(begin, end, [&](const auto &known) {
     return pieces_[known.second].constant.hasBytesOf(constant);
   });
   if (equal != end) {
     at = pieces_[equal->second].at;
   } else {
-    hash_ = hash;
-    size_ += llvm::alignTo(size, kAlignment);
-    byContent_.insert({content, pieces_.size()});
+    size_ += llvm::alignTo(constant.size(), kAlignment);
+    byContent_.insert({sample, pieces_.size()});
     pieces_.push_back({at, constant, name.str()});
+    hash_.reset();
   }
   const auto source = constant.source();
   bySource_.insert({source, {std::move(constant), at}});
@@ -91,11 +71,34 @@ std::vector<WeightPiece> WeightImage::pieces() const {
   return all;
 }
 
-void WeightImage::write(llvm::raw_ostream &os) const {
-  for (const Piece &p : pieces_) {
-    p.constant.forParts([](size_t, llvm::StringRef) {}, [&](llvm::StringRef part) { os << part; });
-    os.write_zeros(unsigned(gap(p.constant.size())));
+void WeightImage::forParts(llvm::function_ref<void(llvm::StringRef, size_t)> use) const {
+  for (size_t i = 0; i < pieces_.size(); ++i) {
+    const Piece &p = pieces_[i];
+    size_t left = p.constant.size();
+    const size_t zeros = (i + 1 < pieces_.size() ? pieces_[i + 1].at : size_) - p.at - left;
+    p.constant.forParts([&](llvm::StringRef part) {
+      left -= part.size();
+      use(part, left == 0 ? zeros : 0);
+    });
   }
+}
+
+uint64_t WeightImage::hash() const {
+  if (!hash_) {
+    BytesHash hash;
+    forParts([&](llvm::StringRef part, size_t zeros) { hash.addWords(part, zeros); });
+    hash_ = hash.end();
+  }
+  return *hash_;
+}
+
+void WeightImage::write(llvm::raw_ostream &os) const {
+  BytesHash hash;
+  forParts([&](llvm::StringRef part, size_t zeros) {
+    (os << part).write_zeros(unsigned(zeros));
+    hash.addWords(part, zeros);
+  });
+  hash_ = hash.end();
 }
 
 std::string WeightImage::bytes() const {
@@ -106,12 +109,26 @@ std::string WeightImage::bytes() const {
   return std::move(os.str());
 }
 
-void WeightImage::writeFile(llvm::raw_ostream &os) const {
-  os << "TENONWT1";
-  for (uint64_t field : {uint64_t(size_), hash(), uint64_t(0)})
-    for (int i = 0; i < 8; ++i)
-      os << char(field >> (8 * i));
+void WeightImage::writeFile(llvm::raw_pwrite_stream &os) const {
+  constexpr size_t kHashAt = 16;
+  const uint64_t begin = os.tell();
+  const auto littleEndian = [](uint64_t field) {
+    std::string bytes(sizeof(field), '\0');
+    llvm::support::endian::write64le(&bytes[0], field);
+    return bytes;
+  };
+  const bool known = hash_.hasValue();
+  os << "TENONWT1" << littleEndian(size_) << littleEndian(known ? *hash_ : 0) << littleEndian(0);
   write(os);
+  if (!known)
+    os.pwrite(littleEndian(hash()).data(), sizeof(uint64_t), begin + kHashAt);
+}
+
+CompiledFile textAroundHash(std::string suffix, std::string before, std::string behind,
+                            std::shared_ptr<const WeightImage> weights) {
+  return {std::move(suffix), "",
+          [before = std::move(before), behind = std::move(behind),
+           weights = std::move(weights)](auto &os) { os << before << weights->hash() << behind; }};
 }
 
 } // namespace tenon

@@ -36,6 +36,12 @@ void Lanes::load(const Tensor &t, const int64_t *offsets, int64_t base, int64_t 
   case Element::I8: return gather<int8_t>(t, offsets, base, n, integers.data());
   case Element::I32: return gather<int32_t>(t, offsets, base, n, integers.data());
   case Element::I64: return gather<int64_t>(t, offsets, base, n, integers.data());
+  case Element::F16:
+  case Element::BF16: { // converted side by side
+    Tensor codes(t.element(), {n});
+    gather<uint16_t>(t, offsets, base, n, codes.mutableAs<uint16_t>());
+    return codes.toDoubles(0, n, reals.data());
+  }
   default: break;
   }
   for (int64_t i = 0; i < n; ++i)
@@ -135,9 +141,13 @@ const double *BodyTile::reals(unsigned slot, unsigned scratch, int64_t n) {
   const Lanes &l = lanes_[slot];
   if (isFloat(l.element))
     return l.reals.data();
-  for (int64_t i = 0; i < n; ++i)
-    scratch_[scratch][size_t(i)] = integerToReal(l.element, l.integers[size_t(i)]);
-  return scratch_[scratch].data();
+  const int64_t *in = l.integers.data();
+  double *out = scratch_[scratch].data();
+  if (l.element == Element::U64)
+    std::copy_n(reinterpret_cast<const uint64_t *>(in), n, out);
+  else
+    std::copy_n(in, n, out);
+  return out;
 }
 
 namespace {

@@ -1,15 +1,9 @@
 // Implements the interpreter's matrix product with a register-blocked kernel on GCC vectors.
 #include "ir/ops/Gemm.h"
 
-#include <cstring>
+#include "ir/ops/Clones.h"
 
-// Instruction sets are chosen at run time, so that the compiler itself runs everywhere. Products
-// of f32 values are exact in double, hence results do not depend on the choice.
-#if defined(__x86_64__) && defined(__gnu_linux__)
-#define TENON_CLONES __attribute__((target_clones("avx2", "default")))
-#else
-#define TENON_CLONES
-#endif
+#include <cstring>
 
 namespace tenon {
 namespace {

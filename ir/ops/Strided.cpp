@@ -56,30 +56,50 @@ template <class Move> void withElementCopy(const Tensor &from, Tensor &to, Move 
 }
 
 /// Copies tiles of the two innermost dimensions, one of which is read in the order of memory and
-/// the other written so, on several threads. False where neither is so.
+/// the other written so, on several threads. Rows of a tile often lie a power of two apart, on the
+/// same lines of a cache, so that some lines of each are read as a whole and one is written so.
+template <int64_t Width>
+void transpose(const uint8_t *in, int64_t inStride, uint8_t *out, int64_t outStride, int64_t rows,
+               int64_t columns) {
+  constexpr int64_t kRows = 32, kColumns = 128, kThreadElements = 1 << 18; // as they are read
+  parallelFor(
+      int64_t(llvm::divideCeil(columns, kColumns)), 1 + kThreadElements / (kColumns * rows),
+      [&](int64_t begin, int64_t end) {
+        uint8_t read[kRows][kColumns][Width], written[kRows][Width];
+        for (int64_t j0 = begin * kColumns; j0 < std::min(end * kColumns, columns); j0 += kColumns)
+          for (int64_t i0 = 0; i0 < rows; i0 += kRows) {
+            const int64_t m = std::min(kRows, rows - i0), n = std::min(kColumns, columns - j0);
+            for (int64_t i = 0; i < m; ++i)
+              std::memcpy(read[i], in + ((i0 + i) * inStride + j0) * Width, size_t(n * Width));
+            for (int64_t j = 0; j < n; ++j) {
+              for (int64_t i = 0; i < m; ++i)
+                std::memcpy(written[i], read[i][j], Width);
+              std::memcpy(out + ((j0 + j) * outStride + i0) * Width, written, size_t(m * Width));
+            }
+          }
+      },
+      kAllThreads);
+}
+
+/// False where that is not what a copy does.
 bool transposes(const Tensor &from, int64_t source, Tensor &to, int64_t target,
                 const Extents &extents, const Extents &in, const Extents &out) {
-  const size_t b = extents.size() - 1, a = b - 1;
-  constexpr int64_t kTile = 32, kThreadElements = 1 << 18;
-  if (extents.size() != 2 || in[a] != 1 || out[b] != 1 || extents[a] < kTile || extents[b] < kTile)
+  constexpr int64_t kPays = 32;
+  if (extents.size() != 2 || in[0] != 1 || out[1] != 1 || extents[0] < kPays || extents[1] < kPays)
     return false;
-  withElementCopy(from, to, [&](auto copy) {
-    const int64_t across = int64_t(llvm::divideCeil(extents[b], kTile));
-    parallelFor(
-        int64_t(llvm::divideCeil(extents[a], kTile)), 1 + kThreadElements / (kTile * extents[b]),
-        [&](int64_t begin, int64_t end) {
-          for (int64_t tile = begin * across; tile < end * across; ++tile) {
-            const int64_t i0 = tile / across * kTile, j0 = tile % across * kTile;
-            const int64_t i1 = std::min(i0 + kTile, extents[a]),
-                          j1 = std::min(j0 + kTile, extents[b]);
-            for (int64_t j = j0; j < j1; ++j)
-              for (int64_t i = i0; i < i1; ++i)
-                copy(target + i * out[a] + j, source + i + j * in[b], 1);
-          }
-        },
-        kAllThreads);
-  });
-  return true;
+  const auto sized = [&](auto width) {
+    constexpr int64_t w = decltype(width)::value;
+    transpose<w>(from.bytes().data() + source * w, in[1], to.mutableBytes() + target * w, out[0],
+                 extents[1], extents[0]);
+    return true;
+  };
+  switch (bitWidth(from.element()) / 8) {
+  case 1: return sized(std::integral_constant<int64_t, 1>());
+  case 2: return sized(std::integral_constant<int64_t, 2>());
+  case 4: return sized(std::integral_constant<int64_t, 4>());
+  case 8: return sized(std::integral_constant<int64_t, 8>());
+  default: return sized(std::integral_constant<int64_t, 16>());
+  }
 }
 
 } // namespace

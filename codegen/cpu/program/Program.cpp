@@ -20,49 +20,8 @@
 namespace tenon {
 namespace {
 
-/// Where the only graph's plan says where its constants stand: these, packed part by part whenever
-/// they are written, since all of them may be more than memory has.
-class PlannedWeights {
-public:
-  explicit PlannedWeights(const Plan &plan) : size_(size_t(plan.weightBytes)) {
-    for (const Value *v : plan.constants)
-      pieces_.push_back({size_t(plan[v].at), PackedConstant(*v->def())});
-  }
-
-  void write(llvm::raw_ostream &os) const {
-    size_t end = 0;
-    for (const auto &[at, constant] : pieces_) {
-      os.write_zeros(unsigned(at - end));
-      constant.forParts([](size_t, llvm::StringRef) {}, [&](llvm::StringRef part) { os << part; });
-      end = at + constant.size();
-    }
-    os.write_zeros(unsigned(size_ - end));
-  }
-
-  /// Of what write() writes.
-  uint64_t hash() const {
-    BytesHash hash;
-    for (size_t i = 0; i < pieces_.size(); ++i) {
-      const PackedConstant &constant = pieces_[i].second;
-      const size_t next = i + 1 < pieces_.size() ? pieces_[i + 1].first : size_;
-      size_t at = pieces_[i].first, end = at + constant.size();
-      constant.forParts([](size_t, llvm::StringRef) {},
-                        [&](llvm::StringRef part) {
-                          at += part.size();
-                          hash.addWords(part, at == end ? next - end : 0);
-                        });
-    }
-    return hash.end();
-  }
-
-private:
-  size_t size_;
-  std::vector<std::pair<size_t, PackedConstant>> pieces_; // by their places
-};
-
 class CppProgram {
 public:
-  /// `weights`: null where the only graph's plan says where they stand.
   CppProgram(Module &module, std::vector<std::unique_ptr<ScheduledGraph>> scheduled,
              std::shared_ptr<const WeightImage> weights, const Target &target,
              const CompileOptions &options, CompileSummary &summary, Diagnostics &diagnostics)
@@ -128,24 +87,24 @@ public:
     w.line("using tenon::cpu::frame;");
     w.line("namespace rt = tenon::cpu;");
     w.line("");
-    const uint64_t hash = weights(w, inlined, incbin);
+    weights(w, inlined, incbin);
     texts(w);
     table_.write(w);
     if (!pools_.empty())
       pools(w);
     for (const std::string &s : stepTexts_)
       w.raw(s).line("");
-    table(w, hash, inlined || incbin || !any);
+    table(w, inlined || incbin || !any);
     w.line("} // namespace " + space_);
     w.line("");
     writeCppEntryPoints(w, info_, dims_, pools_, space_, hosted_);
     if (embedded)
       w.raw(endOfGuard());
-    files.push_back({".cpp", w.take()});
+    files.push_back(textAroundHash(".cpp", std::move(beforeHash_), w.take(), weights_));
     files.push_back({".h", writeHeader(module_, info_, target_, dims_, options_, summary_)});
     files.push_back({".hpp", writeCppHeader(module_, info_, options_, dims_, /*queue=*/false)});
     if (!inlined && any)
-      files.push_back({".weights", "", weightWriter()});
+      files.push_back({".weights", "", [image = weights_](auto &os) { image->write(os); }});
     return !diagnostics_.hasErrors();
   }
 
@@ -166,7 +125,7 @@ private:
 
   void summarize() {
     summary_.kernels = int(stepTexts_.size());
-    summary_.weightBytes = weights_ ? int64_t(weights_->size()) : plan_.weightBytes;
+    summary_.weightBytes = int64_t(weights_->size());
     summary_.stateBytes = plan_.stateBytes;
     // All run in the same memory.
     for (const auto &g : graphs_) {
@@ -330,19 +289,10 @@ private:
     w.line("");
   }
 
-  /// Writes the weights' bytes, as often as it is asked to.
-  std::function<void(llvm::raw_ostream &)> weightWriter() const {
-    if (weights_)
-      return [image = weights_](llvm::raw_ostream &os) { image->write(os); };
-    return [planned = PlannedWeights(plan_)](llvm::raw_ostream &os) { planned.write(os); };
-  }
-
-  /// The hash of all weights.
-  uint64_t weights(SourceWriter &w, bool inlined, bool incbin) {
+  void weights(SourceWriter &w, bool inlined, bool incbin) {
     if (summary_.weightBytes == 0)
-      return hashBytes("");
+      return;
     if (inlined) {
-      const std::string bytes = weights_ ? weights_->bytes() : weightBytes(plan_);
       w.comment("Weights, packed as the kernels read them.");
       if (!hosted_) {
         w.line("#ifndef TENON_WEIGHTS_SECTION");
@@ -350,10 +300,8 @@ private:
         w.line("#endif");
         w.line("TENON_WEIGHTS_SECTION");
       }
-      w.raw(weightLiteral("weight_bytes", bytes)).line("");
-      return hashBytes(bytes);
-    }
-    if (incbin) {
+      w.raw(weightLiteral("weight_bytes", weights_->bytes())).line("");
+    } else if (incbin) {
       const std::string symbol = info_.prefix + "_weight_bytes";
       w.comment("Weights, included by the assembler; build with -I of the folder of " +
                 options_.stem + ".weights.");
@@ -362,7 +310,6 @@ private:
       w.line("extern \"C\" const unsigned char " + symbol + "[];");
       w.line("");
     }
-    return weights_ ? weights_->hash() : PlannedWeights(plan_).hash();
   }
 
   void texts(SourceWriter &w) {
@@ -419,7 +366,7 @@ private:
     w.line("");
   }
 
-  void table(SourceWriter &w, uint64_t hash, bool resident) {
+  void table(SourceWriter &w, bool resident) {
     runs(w);
     const std::vector<Growth> growths = growthsOf(graph_);
     if (!growths.empty())
@@ -445,19 +392,20 @@ private:
     const bool checked = hosted_;
     const std::string inputs = checked ? neededPorts(w, "inputs", info_.inputs) : "";
     const std::string outputs = checked ? neededPorts(w, "outputs", info_.outputs) : "";
-    w.line("static const rt::program the_program = {run_all, " +
-           std::to_string(summary_.arenaBytes) + ", " + std::to_string(plan_.stateBytes) + ", " +
-           std::to_string(summary_.weightBytes) + ", " + std::to_string(hash) + "ull, " + pointer +
-           ", " + (count ? "dim_ranges, " : "nullptr, ") + std::to_string(count) +
-           (growths.empty() ? ", nullptr" : ", advance") +
-           (inputs.empty()
-                ? ""
-                : ", " + inputs + ", " + outputs + ", " + std::to_string(summary_.textBytes) +
-                      ", " + std::to_string(options_.threads) +
-                      (info_.decoder  ? ", " + std::to_string(decoderBytes(*info_.decoder))
-                       : sums.empty() ? ""
-                                      : ", 0")) +
-           (sums.empty() ? "" : ", dim_sums, " + std::to_string(sums.size())) + "};");
+    w.begin("static const rt::program the_program = {run_all, " +
+            std::to_string(summary_.arenaBytes) + ", " + std::to_string(plan_.stateBytes) + ", " +
+            std::to_string(summary_.weightBytes) + ", ");
+    beforeHash_ = w.take();
+    w.raw("ull, " + pointer + ", " + (count ? "dim_ranges, " : "nullptr, ") +
+          std::to_string(count) + (growths.empty() ? ", nullptr" : ", advance") +
+          (inputs.empty()
+               ? ""
+               : ", " + inputs + ", " + outputs + ", " + std::to_string(summary_.textBytes) + ", " +
+                     std::to_string(options_.threads) +
+                     (info_.decoder  ? ", " + std::to_string(decoderBytes(*info_.decoder))
+                      : sums.empty() ? ""
+                                     : ", 0")) +
+          (sums.empty() ? "" : ", dim_sums, " + std::to_string(sums.size())) + "};\n");
     w.line("");
     if (info_.decoder)
       writeDecoderForm(w, info_, dims_);
@@ -472,6 +420,7 @@ private:
 
   Module &module_;
   const std::shared_ptr<const WeightImage> weights_;
+  std::string beforeHash_; // the file up to the weights' hash
   const Target &target_;
   const bool hosted_ = target_.family->facts.hosted;
   const CompileOptions &options_;
@@ -501,15 +450,17 @@ private:
 
 bool emitCpp(Module &module, const Target &target, const CompileOptions &options,
              std::vector<CompiledFile> &files, CompileSummary &summary, Diagnostics &diagnostics) {
-  if (module.graphs.size() == 1) {
-    std::vector<std::unique_ptr<ScheduledGraph>> scheduled(1);
-    scheduled[0] = openScheduled(module.graph(), *target.levels.front(), diagnostics);
-    return scheduled[0] &&
-           CppProgram(module, std::move(scheduled), nullptr, target, options, summary, diagnostics)
-               .write(files);
+  std::shared_ptr<WeightImage> weights;
+  std::vector<std::unique_ptr<ScheduledGraph>> scheduled;
+  if (module.graphs.size() == 1) { // its plan says where constants stand
+    if (auto only = openScheduled(module.graph(), *target.levels.front(), diagnostics)) {
+      weights = std::make_shared<WeightImage>(only->plan);
+      scheduled.push_back(std::move(only));
+    }
+  } else {
+    weights = std::make_shared<WeightImage>();
+    scheduled = openAllScheduled(module, target.levels, *weights, diagnostics);
   }
-  const auto weights = std::make_shared<WeightImage>();
-  auto scheduled = openAllScheduled(module, target.levels, *weights, diagnostics);
   return !scheduled.empty() &&
          CppProgram(module, std::move(scheduled), weights, target, options, summary, diagnostics)
              .write(files);

@@ -85,12 +85,11 @@ public:
     writeCudaEntryPoints(w, info_, dims_, space_ + "::");
     if (embedded)
       w.raw(endOfGuard());
-    files.push_back({".cu", w.take()});
+    files.push_back(textAroundHash(".cu", std::move(beforeHash_), w.take(), weights_));
     files.push_back({".h", writeHeader(module_, info_, target_, dims_, options_, summary_)});
     files.push_back({".hpp", writeCppHeader(module_, info_, options_, dims_, /*queue=*/true)});
     if (!inlined() && !weights_->empty())
-      files.push_back(
-          {".weights", "", [image = weights_](llvm::raw_ostream &os) { image->writeFile(os); }});
+      files.push_back({".weights", "", [image = weights_](auto &os) { image->writeFile(os); }});
     return true;
   }
 
@@ -477,8 +476,9 @@ private:
                                 : incbin()        ? incbinSymbol()
                                                   : "nullptr";
     w.line("const cuda::program the_program = {");
-    w.line("    " + variants + ", " + pointer + ", " + std::to_string(weights_->size()) + ", " +
-           std::to_string(weights_->hash()) + "ull,");
+    w.begin("    " + variants + ", " + pointer + ", " + std::to_string(weights_->size()) + ", ");
+    beforeHash_ = w.take();
+    w.raw("ull,\n");
     w.line("    " + in + ", " + out + ", " + dims + (growths.empty() ? "" : ", advance") +
            (info_.decoder  ? decoderMembers(*info_.decoder)
             : sums.empty() ? ""
@@ -512,6 +512,7 @@ private:
   InterfaceInfo info_;
   std::string space_ = info_.prefix + "_code";
   std::shared_ptr<WeightImage> weights_ = std::make_shared<WeightImage>();
+  std::string beforeHash_; // the file up to the weights' hash
   PlaceTable placeTable_;
   std::vector<std::unique_ptr<Variant>> variants_;
   std::vector<std::string> stepTexts_;

@@ -235,7 +235,7 @@ void checkOn(const CompiledCase &c, const std::string &targetName) {
     llvm::raw_fd_ostream os(folder.file("model" + f.suffix), error);
     f.write(os);
     if (f.suffix == ".cpp")
-      source = f.bytes;
+      source = f.text();
   }
   // What is tested is the choice and wiring of kernels: quick builds do.
   const TargetLevel &level = *target->levels.front();

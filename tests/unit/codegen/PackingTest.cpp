@@ -150,19 +150,18 @@ TEST(Packing, TilesAreRagged) {
   }
 }
 
-/// The bytes of a constant, put together from its parts; each lies where `make` was told.
+/// The bytes of a constant, put together from its parts; some in the middle are read alone.
 std::string inParts(const PackedConstant &constant, size_t &parts) {
-  std::string inOrder, placed(constant.size(), '?');
+  std::string all;
   parts = 0;
-  constant.forParts(
-      [&](size_t at, llvm::StringRef part) { std::copy(part.begin(), part.end(), &placed[at]); },
-      [&](llvm::StringRef part) {
-        EXPECT_EQ(inOrder.size() % 8, 0u) << "a part that is not the last";
-        inOrder += part;
-        ++parts;
-      });
-  EXPECT_TRUE(inOrder == placed);
-  return inOrder;
+  constant.forParts([&](llvm::StringRef part) {
+    EXPECT_EQ(all.size() % 8, 0u) << "a part that is not the last";
+    all += part;
+    ++parts;
+  });
+  for (const size_t at : {size_t(0), all.size() / 3, all.size() - all.size() / 7})
+    EXPECT_TRUE(constant.read(at, 1 << 16) == all.substr(at, 1 << 16)) << at;
+  return all;
 }
 
 /// Layouts of several parts, whose padding is zero whatever was in a part's room before: padded and
@@ -187,6 +186,29 @@ TEST(Packing, LargeConstantsComeInParts) {
       size_t parts = 0;
       EXPECT_TRUE(inParts(constant, parts) == packedSlowly(t, type)) << toString(type);
       EXPECT_EQ(parts > 1, e != Element::U8 || constant.size() > 1 << 20) << toString(type);
+    }
+}
+
+/// Strips of rows and of columns side by side, more than are made together: those that are made one
+/// at a time.
+TEST(Packing, StripsComeInParts) {
+  Context c;
+  const LayoutAxis swapped[] = {axis(1), axis(0)};
+  for (Element e : {Element::F16, Element::I8, Element::F8E4M3, Element::I4})
+    for (bool columns : {false, true}) {
+      const Tensor t = counted(e, {1100, 1006});
+      Operation *op = Operation::create(
+          Op::Constant, {}, {{"value", Literal(std::make_shared<const Tensor>(t))}},
+          {Type::tensor(c, e, t.shape(), columns ? Layout::get(c, swapped) : Layout())}, 0);
+      op->set("stored", Word{"strips"});
+      const Tensor whole = storedElements(*op);
+      const PackedConstant constant(*op);
+      op->erase();
+      size_t parts = 0;
+      EXPECT_TRUE(inParts(constant, parts) ==
+                  std::string(whole.bytes().begin(), whole.bytes().end()))
+          << name(e).str() << ", " << columns;
+      EXPECT_EQ(parts > 1, constant.size() > 1 << 20);
     }
 }
 

@@ -47,14 +47,18 @@ Expected sums(int64_t outputs, int64_t terms, const Weight &weight, const Interv
   return e;
 }
 
-void check(Element element, int64_t terms, int64_t outputs, bool transposed, const Intervals &x) {
+/// `special`: weights at such places of all of them.
+void check(Element element, int64_t terms, int64_t outputs, bool transposed, const Intervals &x,
+           const std::map<int64_t, double> &special = {}) {
   Context c;
   Module module(c);
   Graph &g = module.addGraph("main");
   Value *in = g.body().addArgument(Type::tensor(c, element, llvm::ArrayRef<int64_t>({1, terms})));
   g.inputNames.push_back("x");
   const int64_t shape[] = {transposed ? outputs : terms, transposed ? terms : outputs};
-  const Tensor w = randomWeights(element, shape, unsigned(terms + outputs));
+  Tensor w = randomWeights(element, shape, unsigned(terms + outputs));
+  for (auto [at, v] : special)
+    w.set(at, v);
   Diagnostics diagnostics;
   Builder b(g.body(), diagnostics);
   Value *y = b.value(Op::MatMul, {in, b.constant(w)}, {{"trans_b", transposed}});
@@ -62,9 +66,12 @@ void check(Element element, int64_t terms, int64_t outputs, bool transposed, con
   FloatRanges ranges(g, {}, Interval{-1, 1});
   ranges.set(in, x);
   const Intervals &found = ranges.of(y);
-  const Expected expected = sums(
+  Expected expected = sums(
       outputs, terms,
       [&](int64_t k, int64_t i) { return w.at(transposed ? k * terms + i : i * outputs + k); }, x);
+  for (auto [at, v] : special)
+    if (std::isnan(v)) // nothing is known of a sum with it
+      expected.ranges[size_t(transposed ? at / terms : at % outputs)] = Interval();
   ASSERT_EQ(found.size(), expected.ranges.size());
   for (size_t k = 0; k < found.size(); ++k) {
     EXPECT_EQ(found[k].low, expected.ranges[k].low) << k;
@@ -90,6 +97,18 @@ TEST(FloatRanges, TermsHaveIntervalsOfTheirOwn) {
     x.push_back({-double(random() % 9), double(random() % 9)});
   for (bool transposed : {false, true})
     check(Element::F16, 300, 517, transposed, x);
+}
+
+/// Weights that are infinite count as nothing where they meet 0; one that is no number is not lost.
+TEST(FloatRanges, WeightsMayBeNoNumbers) {
+  std::mt19937 random(6);
+  Intervals each;
+  for (int i = 0; i < 300; ++i)
+    each.push_back(i % 3 ? Interval{0, double(random() % 9)} : Interval{0, 0});
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (bool transposed : {false, true})
+    for (const Intervals &x : {each, Intervals{{0, 2}}, Intervals{{0, 0}}})
+      check(Element::F16, 300, 70, transposed, x, {{1204, nan}, {0, kInf}, {9000, kInf}});
 }
 
 /// Of each channel a convolution's taps meet one interval, and groups have channels of their own.
@@ -139,22 +158,27 @@ TEST(FloatRanges, TapsHaveTheIntervalsOfTheirChannels) {
   }
 }
 
-/// A large constant by channel and as a whole.
+/// A large constant by channel, side by side or in runs, and as a whole.
 TEST(FloatRanges, ConstantsAreReadInParts) {
-  for (int64_t columns : {1, 7, 1000}) {
+  for (auto [columns, inner] :
+       {std::pair<int64_t, int64_t>{1, 2}, {7, 2}, {1000, 2}, {1000, 1}, {3, 5000}}) {
     Context c;
     Module module(c);
     Graph &g = module.addGraph("main");
     Diagnostics diagnostics;
     Builder b(g.body(), diagnostics);
-    const int64_t rows = 700'000 / columns;
-    const Tensor t = randomWeights(Element::F16, {rows, columns, 2}, 5);
+    const int64_t rows = 1'400'000 / columns / inner;
+    Tensor t = randomWeights(Element::F16, {rows, columns, inner}, 5);
+    const int64_t odd = t.size() / 3, oddChannel = odd / inner % columns;
+    t.set(odd, std::numeric_limits<double>::quiet_NaN());
     const Intervals found = FloatRanges(g, {}, Interval()).of(b.constant(t));
     Intervals expected(size_t(columns), Interval{kInf, -kInf});
     for (int64_t i = 0; i < t.size(); ++i) {
-      Interval &r = expected[size_t(i / 2 % columns)];
-      r = hull(r, {t.at(i), t.at(i)});
+      Interval &r = expected[size_t(i / inner % columns)];
+      if (i != odd)
+        r = hull(r, {t.at(i), t.at(i)});
     }
+    expected[size_t(oddChannel)] = Interval();
     ASSERT_EQ(found.size(), expected.size());
     for (size_t k = 0; k < found.size(); ++k) {
       EXPECT_EQ(found[k].low, expected[k].low);
