@@ -95,9 +95,6 @@ Result<> readNormed(const GroupForm &form, ComputedColumns &columns, JoinedColum
         normed.element() != Element::F32 || !isWidenedRead(x) || read.bounded ||
         read.type != normed)
       return Refusal{"something else than normalised rows before the heads' columns", ""};
-    const Dim depth = normed.shape().back();
-    if (!depth.isConstant() || depth.constant() > kLargestHead || depth.constant() < 2)
-      return Refusal{"norms of more than " + std::to_string(kLargestHead) + " elements", ""};
     for (size_t d = 0; d < read.dims.size(); ++d)
       if ((read.dims[d].dim == last) != (d + 1 == read.dims.size()) || read.dims[d].step != 1)
         return Refusal{"normalised rows that are not those of the heads", ""};
@@ -108,7 +105,7 @@ Result<> readNormed(const GroupForm &form, ComputedColumns &columns, JoinedColum
     if (!joined.norm) {
       joined.norm = norm;
       joined.rows.space = p.space;
-      joined.rows.space.back() = depth;
+      joined.rows.space.back() = normed.shape().back();
       joined.rows.inputs.push_back(row);
     } else if (joined.norm != norm || !(joined.rows.inputs[0] == row)) {
       return Refusal{"columns of rows that several norms make", ""};
@@ -140,6 +137,8 @@ Result<JoinedColumns> readColumns(const GroupForm &form, const ScalarProgram &p,
     if (&piece != &r.pieces.back() && width.constant() % kRun != 0)
       return Refusal{"columns that change within a run", ""};
   }
+  if (r.norm && r.rows.space.back() != operand.shape().back())
+    return Refusal{"norms of more or less than a head", ""};
   if (r.norm && !split(stridesOf(r.rows.inputs[0], unsigned(r.rows.space.size())), r.rows.space,
                        shapeOf(operand, rows, r.rows.space.back())))
     return Refusal{"normalised rows that are not those of the heads", ""};
