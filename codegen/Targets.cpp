@@ -13,10 +13,10 @@
 #include "llvm/Support/raw_ostream.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #if defined(__aarch64__) && defined(__linux__)
-#include <numeric>
 #include <sys/auxv.h>
 #endif
 
