@@ -97,6 +97,15 @@ void AttentionForm::writeViews(StepWriter &out, StepWriter::Change change) const
   writeRest(out, change);
 }
 
+std::vector<std::string> AttentionForm::arguments(const std::string &config) const {
+  std::vector<std::string> all{
+      config, cppScalar(Element::F32, form_.anchor->floatAttr("scale")), "q", "k", "v", "bias",
+      "y"};
+  if (hasOrder())
+    all.push_back("order");
+  return all;
+}
+
 void AttentionForm::writeRest(StepWriter &out, StepWriter::Change change) const {
   SourceWriter &w = out.code();
   auto operand = [&](unsigned i) {

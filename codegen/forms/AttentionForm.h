@@ -49,6 +49,9 @@ public:
   /// The same of all but q, k and v, whose strides in the chain are the caller's.
   void writeRest(StepWriter &out, StepWriter::Change change) const;
 
+  /// What the kernel is called with: a configuration, the scale, and what writeViews declares.
+  std::vector<std::string> arguments(const std::string &config) const;
+
   Context &context() const { return form_.anchor->result()->type().context(); }
   /// Strides over (leading…, row, column) of those over an operand's own dimensions, `shape`.
   Strides aligned(const Strides &own, llvm::ArrayRef<Dim> shape) const {

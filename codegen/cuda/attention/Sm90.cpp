@@ -305,14 +305,7 @@ struct WarpgroupAttention {
       cfg.flag("large", true);
     const std::string config = cfg.finish();
     p.f.writeViews(out);
-    std::vector<std::string> arguments{
-        config, cppScalar(Element::F32, p.in.form.anchor->floatAttr("scale")),
-        "q",    "k",
-        "v",    "bias",
-        "y"};
-    if (p.f.hasOrder())
-      arguments.push_back("order");
-    launch(out, "attention_sm90", arguments);
+    launch(out, "attention_sm90", p.f.arguments(config));
   }
 };
 

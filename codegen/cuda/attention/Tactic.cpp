@@ -138,14 +138,7 @@ struct Attention {
       cfg.flag("large", true);
     const std::string config = cfg.finish();
     p.f.writeViews(out);
-    std::vector<std::string> arguments{
-        config, cppScalar(Element::F32, p.in.form.anchor->floatAttr("scale")),
-        "q",    "k",
-        "v",    "bias",
-        "y"};
-    if (p.f.hasOrder())
-      arguments.push_back("order");
-    launch(out, "attention_sm80", arguments);
+    launch(out, "attention_sm80", p.f.arguments(config));
   }
 };
 

@@ -141,12 +141,10 @@ template <class T> struct DecodeAttentionOf : PricedBy<kCosts> {
       cfg.flag("large", true);
     const std::string config = cfg.finish();
     p.writeOperands(out);
-    std::vector<std::string> arguments{
-        config, cppScalar(Element::F32, p.in.form.anchor->floatAttr("scale")),
-        "q",    "k",
-        "v",    "bias",
-        "y",    p.f.hasOrder() ? "order" : "plain_order{}",
-        "rows"};
+    std::vector<std::string> arguments = p.f.arguments(config);
+    if (!p.f.hasOrder())
+      arguments.push_back("plain_order{}");
+    arguments.push_back("rows");
     if (!s.cluster && s.splits > 1)
       arguments.push_back("cuda::split_scratch{" + out.scratchPointer("float") + ", " +
                           out.zeroedPointer("int") + "}");
