@@ -121,6 +121,18 @@ InterfaceInfo describeInterface(Graph &graph, const CompileOptions &options) {
   return info;
 }
 
+void writeHandles(SourceWriter &w, const InterfaceInfo &info, const std::string &runtime) {
+  w.comment("The interface's handles are the runtime's own structs.");
+  w.open("namespace");
+  for (const char *kind : {"model", "context"})
+    for (const char *constant : {"", "const "}) {
+      const std::string to = constant + runtime + kind + " *";
+      w.line("[[maybe_unused]] inline " + to + "opened(" + constant + info.prefix + "_" + kind +
+             " *handle) { return reinterpret_cast<" + to + ">(handle); }");
+    }
+  w.close("} // namespace").line();
+}
+
 std::string errorMessage(const InterfaceInfo &info, const std::string &unreadable,
                          const std::string &message) {
   if (info.weightsFile.empty())

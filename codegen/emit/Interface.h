@@ -11,6 +11,8 @@
 
 namespace tenon {
 
+class SourceWriter;
+
 /// One input or output as the interface shows it.
 struct Port {
   std::string name;       // as in the model
@@ -55,6 +57,10 @@ std::string advanceFunction(llvm::ArrayRef<Growth> growths, const DimSpelling &d
 bool spellsText(Graph &graph);
 
 InterfaceInfo describeInterface(Graph &graph, const CompileOptions &options);
+
+/// Writes the conversions `opened` from the interface's handles to what they are: the structs
+/// `model` and `context` of a runtime's namespace.
+void writeHandles(SourceWriter &w, const InterfaceInfo &info, const std::string &runtime);
 
 /// Expression of the message of `code`: of weights that are in a file it names that.
 std::string errorMessage(const InterfaceInfo &info, const std::string &unreadable,

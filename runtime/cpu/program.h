@@ -482,7 +482,7 @@ inline int take_weights(const program &p, const void *weights, size_t bytes, mod
   return ok;
 }
 
-template <class Model> void close_model(Model *m) {
+inline void close_model(model *m) {
   if (!m)
     return;
   const memory_source memory = m->memory;
@@ -491,9 +491,8 @@ template <class Model> void close_model(Model *m) {
   memory.release(memory.user, m);
 }
 
-/// `Model` is the generated struct, derived from model, and `Options` that of the header.
-template <class Model, class Options>
-int open_model(const program &p, const Options *given, Model **out) {
+/// `Options` are those of the generated header.
+template <class Options> int open_model(const program &p, const Options *given, model **out) {
   Options o = {};
   if (!out)
     return invalid_argument;
@@ -503,7 +502,7 @@ int open_model(const program &p, const Options *given, Model **out) {
     return invalid_argument;
   const memory_source memory = o.allocate ? memory_source{o.allocate, o.release, o.user}
                                           : memory_source{heap_allocate, heap_release, nullptr};
-  Model *m = static_cast<Model *>(memory.allocate(memory.user, sizeof(Model), alignof(Model)));
+  model *m = static_cast<model *>(memory.allocate(memory.user, sizeof(model), alignof(model)));
   if (!m)
     return out_of_memory;
   m->weights = p.weights;
@@ -592,8 +591,7 @@ inline void destroy_context(context *c) {
 #else
 
 /// Without a heap there is one model, which stands in the image.
-template <class Model, class Options>
-int open_only_model(const Options *given, const Model *only, Model **out) {
+template <class Options> int open_only_model(const Options *given, const model *only, model **out) {
   Options o = {};
   if (!out)
     return invalid_argument;
@@ -602,7 +600,7 @@ int open_only_model(const Options *given, const Model *only, Model **out) {
     return invalid_argument;
   if (o.allocate || o.release)
     return unsupported;
-  *out = const_cast<Model *>(only); // nothing is ever written there
+  *out = const_cast<model *>(only); // nothing is ever written there
   return ok;
 }
 

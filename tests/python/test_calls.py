@@ -1,5 +1,5 @@
-"""What the header of generated C++ promises its callers: inputs and outputs may lie at any address, and
-any number of threads gives the same bytes.
+"""What the header of generated C++ promises its callers: inputs and outputs may lie at any address,
+any number of threads gives the same bytes, and a library exports the interface alone and can be unloaded.
 
 One model per kernel that reads the caller's memory or writes it, for cpu:native and cpu:generic. The
 expected bytes are those of aligned memory and one thread, which other suites compare with the
@@ -8,6 +8,8 @@ interpreter; guards around misaligned outputs have to stay.
 usage: test_calls.py
 """
 
+import re
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -109,6 +111,11 @@ def results(model, inputs, sizes, shift):
     return [m.data.tobytes() for m in taken] if all(m.intact() for m in taken) else None
 
 
+def exported(library):
+    listed = subprocess.run(["nm", "--dynamic", "--defined-only", library], check=True, capture_output=True, text=True)
+    return [line.split()[-1] for line in listed.stdout.splitlines()]
+
+
 def complaints(path, target, folder):
     """What is wrong with one model."""
     source = folder / f"{path.stem}_{target.split(':')[1]}.cpp"
@@ -134,6 +141,11 @@ def complaints(path, target, folder):
         except RuntimeError:
             pass
     model.close()
+    if str(library.resolve()) in Path("/proc/self/maps").read_text():
+        yield "the library cannot be unloaded"
+    for name in exported(library):
+        if not name.startswith(f"{model.prefix}_") and not re.match("_Z(T[ISV])?NSt", name):
+            yield f"the library exports {name}"  # which is neither the interface's nor the standard library's
 
 
 def main():

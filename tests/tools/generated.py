@@ -1,5 +1,6 @@
 """Generated C++ as a shared library: compiled by tenon and by the system compiler, called by ctypes."""
 
+import _ctypes
 import ctypes
 import os
 import re
@@ -140,8 +141,10 @@ class Model:
         return shape
 
     def close(self):
+        """Ends the context and the model, and unloads the library, which another of its name may replace."""
         self.function("context_destroy")(self.context)
         self.function("model_close")(self.model)
+        _ctypes.dlclose(self.shared._handle)
 
 
 def symbol_bindings(model, inputs):

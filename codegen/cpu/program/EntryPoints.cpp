@@ -15,8 +15,7 @@ public:
         model_(prefix_ + "_model"), context_(prefix_ + "_context") {}
 
   void write(bool heap) {
-    w_.line("struct " + model_ + " : " + rt_ + "model {};");
-    w_.line("struct " + context_ + " : " + rt_ + "context {};").line();
+    writeHandles(w_, info_, rt_);
     w_.line("extern \"C\" {").line();
     w_.function("int " + prefix_ + "_interface_version(void)",
                 "return " + info_.upper + "_INTERFACE_VERSION;");
@@ -37,7 +36,7 @@ public:
     runs();
     if (info_.decoder)
       writeDecoderFunctions(w_, info_, space_ + "::", space_ + "::",
-                            rt_ + "decoder_machine{" + program_ + ", context}");
+                            rt_ + "decoder_machine{" + program_ + ", opened(context)}");
     conversions();
     oldNames(heap);
     trace();
@@ -48,26 +47,27 @@ private:
   void lifetimes() {
     w_.function("int " + prefix_ + "_model_open(const " + prefix_ + "_options *options, " + model_ +
                     " **out)",
-                "return " + rt_ + "open_model(" + program_ + ", options, out);");
+                "return " + rt_ + "open_model(" + program_ + ", options, " + newModel_ + ");");
     w_.function("void " + prefix_ + "_model_close(" + model_ + " *model)",
-                rt_ + "close_model(model);");
-    w_.function("int " + prefix_ + "_context_create(const " + model_ + " *model, " + context_ +
-                    " **out)",
-                "return " + rt_ + "create_context(" + program_ + ", model, " + newContext_ + ");");
+                rt_ + "close_model(opened(model));");
+    w_.function(
+        "int " + prefix_ + "_context_create(const " + model_ + " *model, " + context_ + " **out)",
+        "return " + rt_ + "create_context(" + program_ + ", opened(model), " + newContext_ + ");");
     w_.function("void " + prefix_ + "_context_destroy(" + context_ + " *context)",
-                rt_ + "destroy_context(context);");
+                rt_ + "destroy_context(opened(context));");
   }
 
   void onlyModel() {
-    w_.line("static const " + model_ + " " + prefix_ + "_only_model = {{" + program_ +
-            ".weights}};")
+    w_.line("static const " + rt_ + "model " + prefix_ + "_only_model = {" + program_ +
+            ".weights};")
         .line();
     w_.function("int " + prefix_ + "_model_open(const " + prefix_ + "_options *options, " + model_ +
                     " **out)",
-                "return " + rt_ + "open_only_model(options, &" + prefix_ + "_only_model, out);");
+                "return " + rt_ + "open_only_model(options, &" + prefix_ + "_only_model, " +
+                    newModel_ + ");");
     w_.open("void " + prefix_ + "_model_close(" + model_ + " *)").close().line();
     w_.function("const " + model_ + " *" + prefix_ + "_model_get(void)",
-                "return &" + prefix_ + "_only_model;");
+                "return reinterpret_cast<const " + model_ + " *>(&" + prefix_ + "_only_model);");
   }
 
   /// The context that the image has memory for, where it is linked at all.
@@ -92,20 +92,20 @@ private:
 
   void threads(bool heap) {
     w_.function("int " + prefix_ + "_context_set_threads(" + context_ + " *context, int threads)",
-                heap ? "return " + rt_ + "set_threads(context, threads);"
+                heap ? "return " + rt_ + "set_threads(opened(context), threads);"
                      : "return !context || threads < 1 ? " + rt_ +
                            "invalid_argument : threads == 1 ? " + rt_ + "ok : " + rt_ +
                            "unsupported;");
     w_.function("int " + prefix_ + "_context_threads(const " + context_ +
                     (heap ? " *context)" : " *)"),
-                heap ? "return " + rt_ + "thread_count(context);" : "return 1;");
+                heap ? "return " + rt_ + "thread_count(opened(context));" : "return 1;");
   }
 
   void placement() {
     w_.function("size_t " + prefix_ + "_model_context_bytes(const " + model_ + " *model)",
                 "return model ? " + rt_ + "context_bytes(" + program_ + ") : 0;");
     const std::string place =
-        rt_ + "place_context(" + program_ + ", model, memory, bytes, " + newContext_ + ")";
+        rt_ + "place_context(" + program_ + ", opened(model), memory, bytes, " + newContext_ + ")";
     w_.open("int " + prefix_ + "_context_place(const " + model_ +
             " *model, void *memory, size_t bytes, " + context_ + " **out)");
     if (pools_.empty()) {
@@ -114,8 +114,8 @@ private:
       w_.line("const int code = " + place + ";");
       w_.line("#if TENON_POOLS");
       for (size_t i = 0; i < pools_.size(); ++i)
-        w_.line("if (code == 0) (*out)->pools[" + std::to_string(i) + "] = " + space_ + "::pool_" +
-                cIdentifier(pools_[i].name) + ";");
+        w_.line("if (code == 0) opened(*out)->pools[" + std::to_string(i) + "] = " + space_ +
+                "::pool_" + cIdentifier(pools_[i].name) + ";");
       w_.line("#endif");
       w_.line("return code;");
     }
@@ -126,7 +126,8 @@ private:
     w_.line("#if TENON_POOLS");
     w_.function("int " + prefix_ + "_context_set_pool(" + context_ +
                     " *context, int pool, void *memory, size_t bytes)",
-                "return " + rt_ + "set_pool(context, pool, memory, bytes, pool >= 0 && pool < " +
+                "return " + rt_ +
+                    "set_pool(opened(context), pool, memory, bytes, pool >= 0 && pool < " +
                     std::to_string(pools_.size()) + " ? " + space_ + "::pool_bytes[pool] : 0);");
     w_.line("#endif").line();
   }
@@ -134,19 +135,21 @@ private:
   void runs() {
     if (!dims_.symbols().empty()) {
       w_.function("int " + prefix_ + "_set_dim(" + context_ + " *context, int dim, long value)",
-                  "return " + rt_ + "set_dim(" + program_ + ", context, dim, value);");
+                  "return " + rt_ + "set_dim(" + program_ + ", opened(context), dim, value);");
       w_.function("int " + prefix_ + "_prepare(" + context_ + " *context)",
                   "return context ? " + rt_ + "ok : " + rt_ + "invalid_argument;");
     }
-    w_.function(
-        "long " + prefix_ + "_output_dim(const " + context_ + " *context, int output, int axis)",
-        "return context ? " + space_ + "::output_extent(context->dims, output, axis) : -1;");
+    w_.function("long " + prefix_ + "_output_dim(const " + context_ +
+                    " *context, int output, int axis)",
+                "return context ? " + space_ +
+                    "::output_extent(opened(context)->dims, output, axis) : -1;");
     if (info_.states)
       w_.function("int " + prefix_ + "_reset(" + context_ + " *context)",
-                  "return " + rt_ + "reset_context(" + program_ + ", context);");
+                  "return " + rt_ + "reset_context(" + program_ + ", opened(context));");
     w_.function("int " + prefix_ + "_run(" + context_ +
                     " *context, const void *const *inputs, void *const *outputs)",
-                "return " + rt_ + "run_context(" + program_ + ", context, inputs, outputs);");
+                "return " + rt_ + "run_context(" + program_ +
+                    ", opened(context), inputs, outputs);");
     w_.function("int " + prefix_ + "_enqueue(" + context_ +
                     " *context, const void *const *inputs, void *const *outputs, " + prefix_ +
                     "_stream stream)",
@@ -191,8 +194,8 @@ private:
     w_.line("#if defined(TENON_TRACE)");
     w_.open("void " + prefix_ + "_set_trace(" + context_ + " *context, " + rt_ +
             "trace_hook hook, void *user)");
-    w_.line("context->trace = hook;");
-    w_.line("context->trace_user = user;");
+    w_.line("opened(context)->trace = hook;");
+    w_.line("opened(context)->trace_user = user;");
     w_.close();
     w_.line("#endif").line();
   }
@@ -204,6 +207,7 @@ private:
   const std::string &space_, &prefix_;
   const std::string model_, context_;
   const std::string rt_ = space_ + "::rt::", program_ = space_ + "::the_program";
+  const std::string newModel_ = "reinterpret_cast<" + rt_ + "model **>(out)";
   const std::string newContext_ = "reinterpret_cast<" + rt_ + "context **>(out)";
 };
 

@@ -81,7 +81,7 @@ public:
       w.line("#define TENON_POOL_BOUNDS {" + poolBounds() + "}");
     w.line("");
     runtime(w);
-    w.line("namespace " + space_ + " {");
+    w.line(beginSpace());
     w.line("");
     w.line("using namespace tenon;");
     w.line("using tenon::cpu::frame;");
@@ -249,6 +249,9 @@ private:
   // Sections
   //===--------------------------------------------------------------------===//
 
+  /// Opens the namespace of all that is not the interface.
+  std::string beginSpace() const { return "namespace " + kHidden.str() + space_ + " {"; }
+
   /// Of strict compilers: g++ takes the extent of each array in a template, an int, for a
   /// conversion to size_t (clang warns of those that are), and ISO C++ asks for string literals up
   /// to 65,536.
@@ -282,7 +285,7 @@ private:
     silenceWarnings(w);
     w.comment("The runtime: the templates that the steps below instantiate.");
     // Two generated files may be linked together whatever their settings: nothing leaves this one.
-    w.line("namespace " + space_ + " {");
+    w.line(beginSpace());
     w.line("");
     w.raw(a.text);
     w.line("} // namespace " + space_);

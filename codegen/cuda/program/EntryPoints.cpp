@@ -14,35 +14,20 @@ public:
         model_(prefix_ + "_model"), context_(prefix_ + "_context") {}
 
   void write() {
-    handles();
+    writeHandles(w_, info_, "tenon::cuda::");
     w_.line("extern \"C\" {").line();
     lifetimes();
     dimensions();
     runs();
     if (info_.decoder)
       writeDecoderFunctions(w_, info_, scope_,
-                            "tenon::", "tenon::cuda::decoder_machine{open(context)}");
+                            "tenon::", "tenon::cuda::decoder_machine{opened(context)}");
     oldNames();
     observers();
     w_.line("} // extern \"C\"");
   }
 
 private:
-  void handles() {
-    w_.comment("The interface's handles are the runtime's own structs.");
-    w_.open("namespace");
-    w_.line("inline tenon::cuda::model *open(" + model_ +
-            " *m) { return reinterpret_cast<tenon::cuda::model *>(m); }");
-    w_.line("inline const tenon::cuda::model *open(const " + model_ +
-            " *m) { return reinterpret_cast<const tenon::cuda::model *>(m); }");
-    w_.line("inline tenon::cuda::context *open(" + context_ +
-            " *c) { return reinterpret_cast<tenon::cuda::context *>(c); }");
-    w_.line("inline const tenon::cuda::context *open(const " + context_ +
-            " *c) { return reinterpret_cast<const tenon::cuda::context *>(c); }");
-    w_.close("} // namespace");
-    w_.line("");
-  }
-
   void lifetimes() {
     const std::string newContext = "reinterpret_cast<tenon::cuda::context **>(out)";
     w_.function("int " + prefix_ + "_interface_version(void)",
@@ -57,19 +42,19 @@ private:
                 "return tenon::cuda::open(reinterpret_cast<tenon::cuda::model **>(out), " + scope_ +
                     "the_program, options);");
     w_.function("void " + prefix_ + "_model_close(" + model_ + " *model)",
-                "tenon::cuda::destroy(open(model));");
+                "tenon::cuda::destroy(opened(model));");
     w_.function("int " + prefix_ + "_context_create(const " + model_ + " *model, " + context_ +
                     " **out)",
-                "return tenon::cuda::create(" + newContext + ", open(model));");
+                "return tenon::cuda::create(" + newContext + ", opened(model));");
     w_.function("void " + prefix_ + "_context_destroy(" + context_ + " *context)",
-                "tenon::cuda::destroy(open(context));");
+                "tenon::cuda::destroy(opened(context));");
     w_.function("size_t " + prefix_ + "_model_context_bytes(const " + model_ + " *model)",
-                "return tenon::cuda::context_bytes(open(model));");
+                "return tenon::cuda::context_bytes(opened(model));");
     w_.function("int " + prefix_ + "_context_place(const " + model_ +
                     " *model, void *memory, size_t bytes, " + context_ + " **out)",
-                "return tenon::cuda::place(" + newContext + ", open(model), memory, bytes);");
+                "return tenon::cuda::place(" + newContext + ", opened(model), memory, bytes);");
     w_.function("int " + prefix_ + "_context_set_threads(" + context_ + " *context, int threads)",
-                "return tenon::cuda::set_threads(open(context), threads);");
+                "return tenon::cuda::set_threads(opened(context), threads);");
     w_.function("int " + prefix_ + "_context_threads(const " + context_ + " *)", "return 1;");
   }
 
@@ -91,33 +76,33 @@ private:
   void dimensions() {
     if (!dims_.symbols().empty()) {
       w_.function("int " + prefix_ + "_set_dim(" + context_ + " *context, int dim, long value)",
-                  "return tenon::cuda::set_dim(open(context), dim, value);");
+                  "return tenon::cuda::set_dim(opened(context), dim, value);");
       w_.function("int " + prefix_ + "_prepare(" + context_ + " *context)",
-                  "return tenon::cuda::prepare(open(context));");
+                  "return tenon::cuda::prepare(opened(context));");
     }
     w_.function(
         "long " + prefix_ + "_output_dim(const " + context_ + " *context, int output, int axis)",
-        "return context ? " + scope_ + "output_extent(open(context)->dims, output, axis) : -1;");
+        "return context ? " + scope_ + "output_extent(opened(context)->dims, output, axis) : -1;");
     if (info_.states)
       w_.function("int " + prefix_ + "_reset(" + context_ + " *context)",
-                  "return tenon::cuda::reset(open(context));");
+                  "return tenon::cuda::reset(opened(context));");
   }
 
   void runs() {
     const std::string io = "const void *const *inputs, void *const *outputs";
     w_.function("int " + prefix_ + "_enqueue(" + context_ + " *context, " + io + ", " + prefix_ +
                     "_stream stream)",
-                "return tenon::cuda::enqueue(open(context), inputs, outputs, stream);");
+                "return tenon::cuda::enqueue(opened(context), inputs, outputs, stream);");
     w_.function("int " + prefix_ + "_run(" + context_ + " *context, " + io + ")",
-                "return tenon::cuda::run(open(context), inputs, outputs);");
+                "return tenon::cuda::run(opened(context), inputs, outputs);");
     w_.function("int " + prefix_ + "_submit(" + context_ + " *context, const void *const *inputs)",
-                "return tenon::cuda::submit(open(context), inputs);");
+                "return tenon::cuda::submit(opened(context), inputs);");
     w_.function("int " + prefix_ + "_collect(" + context_ + " *context, void *const *outputs)",
-                "return tenon::cuda::collect(open(context), outputs);");
+                "return tenon::cuda::collect(opened(context), outputs);");
     w_.function("void *" + prefix_ + "_host_input(" + context_ + " *context, int input)",
-                "return tenon::cuda::host_input(open(context), input);");
+                "return tenon::cuda::host_input(opened(context), input);");
     w_.function("const void *" + prefix_ + "_host_output(" + context_ + " *context, int output)",
-                "return tenon::cuda::host_output(open(context), output);");
+                "return tenon::cuda::host_output(opened(context), output);");
   }
 
   /// Tracing and profiling, for builds that ask for them.
@@ -125,15 +110,15 @@ private:
     w_.line("#if defined(TENON_TRACE)");
     w_.open("int " + prefix_ + "_set_trace(" + context_ +
             " *context, tenon::cuda::trace_function hook, void *user)");
-    w_.line("return tenon::cuda::set_trace(open(context), hook, user);");
+    w_.line("return tenon::cuda::set_trace(opened(context), hook, user);");
     w_.close();
     w_.line("#endif");
     w_.line("#if defined(TENON_PROFILE)");
     w_.function("int " + prefix_ + "_start_profile(" + context_ + " *context)",
-                "return tenon::cuda::start_profile(open(context));");
+                "return tenon::cuda::start_profile(opened(context));");
     w_.function("int " + prefix_ + "_read_profile(" + context_ +
                     " *context, unsigned long long *times)",
-                "return tenon::cuda::read_profile(open(context), times);");
+                "return tenon::cuda::read_profile(opened(context), times);");
     w_.line("#endif");
     w_.line("");
   }
