@@ -7,6 +7,7 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/Twine.h"
 #include "llvm/Support/Host.h"
@@ -198,35 +199,70 @@ static std::string insteadOf(llvm::StringRef level) {
   return newest->fullName() + "+ptx has code that a driver compiles for later GPUs";
 }
 
-llvm::Optional<Target> parseTarget(llvm::StringRef text, Diagnostics &diagnostics) {
-  auto unknown = [&](llvm::StringRef what) -> llvm::Optional<Target> {
-    std::string list, near;
-    unsigned least = 4; // edits that may be a slip
-    for (const TargetLevel *l : allTargetLevels()) {
-      const std::string name = l->fullName();
-      list += (list.empty() ? "" : ", ") + name;
-      // The family left out, or a part of the name, is no edit.
-      const llvm::StringRef core = what.split(':').second.empty() ? what : what.split(':').second;
-      const std::string own = l->spelling();
-      const bool part = core.size() > 1 && (llvm::StringRef(own).endswith(core) ||
-                                            llvm::StringRef(own).startswith(core));
-      const unsigned edits = part ? 0 : what.edit_distance(name, true, least);
-      if (edits < least) {
-        least = edits;
-        near = "; did you mean '" + name + "'?";
-      }
+/// Letters and digits of a target's name, in one case: what a slip of signs between them leaves.
+static std::string lettersOf(llvm::StringRef name) {
+  std::string letters;
+  for (char c : name)
+    if (llvm::isAlnum(c))
+      letters += llvm::toLower(c);
+  return letters;
+}
+
+/// "; did you mean '…'?" of the target nearest to `what`; else nothing.
+static std::string nearTarget(llvm::StringRef what) {
+  // The family left out, or a part of the name, is no edit.
+  const auto [family, rest] = what.split(':');
+  const std::string core = lettersOf(rest.empty() ? family : rest);
+  std::string nearest;
+  unsigned least = 4; // edits that may be a slip
+  for (const TargetLevel *l : allTargetLevels()) {
+    const std::string own = lettersOf(l->spelling());
+    const bool part = core.size() > 1 && (llvm::StringRef(own).endswith(core) ||
+                                          llvm::StringRef(own).startswith(core));
+    const unsigned edits =
+        part
+            ? 0
+            : llvm::StringRef(lettersOf(what)).edit_distance(lettersOf(l->fullName()), true, least);
+    if (edits < least) {
+      least = edits;
+      nearest = l->fullName();
     }
-    Diagnostic &d = diagnostics.error("unknown target '" + what.str() + "'" + near);
-    d.notes.push_back("targets are cpu:native, cuda:native, " + list);
-    return llvm::None;
-  };
+  }
+  return nearest.empty() ? "" : "; did you mean '" + nearest + "'?";
+}
+
+/// An unknown target: what is near, and what there is, of its family where that is known.
+static llvm::Optional<Target> unknownTarget(llvm::StringRef what, Diagnostics &diagnostics) {
+  const std::string family = llvm::StringRef(what.split(':').first).lower();
+  const bool known =
+      llvm::any_of(targetFamilies(), [&](const TargetFamily *f) { return f->id == family; });
+  std::string list;
+  for (const TargetFamily *f : targetFamilies()) {
+    if (known && f->id != family)
+      continue;
+    if (f == &cpu::kFamily || f == &cuda::kFamily)
+      list += (list.empty() ? "" : ", ") + f->id.str() + ":native";
+    for (const TargetLevel &l : f->levels())
+      list += ", " + l.fullName();
+  }
+  // Levels are joined by another sign than the options' lists.
+  const bool comma = what.contains(',');
+  Diagnostic &d = diagnostics.error(
+      "unknown target '" + what.str() + "'" +
+      (comma ? "; levels of GPUs are joined by '+', as in cuda:sm_80+sm_90a" : nearTarget(what)));
+  d.notes.push_back((known ? family + " targets are " : "targets are ") +
+                    llvm::StringRef(list).ltrim(", ").str());
+  return llvm::None;
+}
+
+llvm::Optional<Target> parseTarget(llvm::StringRef text, Diagnostics &diagnostics) {
   const llvm::StringRef id = text.split(':').first, rest = text.split(':').second;
   Target t;
   for (const TargetFamily *f : targetFamilies())
     if (f->id == id)
       t.family = f;
   if (!t.family)
-    return unknown(text);
+    return unknownTarget(text, diagnostics);
   llvm::SmallVector<llvm::StringRef, 4> parts;
   if (const TargetLevel *extended = findExtended(*t.family, rest))
     parts.push_back(extended->name);
@@ -247,7 +283,7 @@ llvm::Optional<Target> parseTarget(llvm::StringRef text, Diagnostics &diagnostic
       return llvm::None;
     }
     if (!level)
-      return unknown(text);
+      return unknownTarget(text, diagnostics);
     // The device chooses by architecture: figures of two machines would be two of one kind.
     if (llvm::any_of(t.levels, [&](const TargetLevel *l) { return l->name == level->name; })) {
       diagnostics.error("target '" + text.str() + "' names " + level->name.str() + " twice");
@@ -256,7 +292,7 @@ llvm::Optional<Target> parseTarget(llvm::StringRef text, Diagnostics &diagnostic
     t.levels.push_back(level);
   }
   if (t.levels.empty())
-    return unknown(text);
+    return unknownTarget(text, diagnostics);
   if (t.levels.size() > 1 && !t.family->facts.joinsLevels) {
     diagnostics.error("target '" + text.str() +
                       "' joins several levels, which only cuda targets do");

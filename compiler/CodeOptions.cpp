@@ -28,6 +28,8 @@ static bool checkFamily(const CodeOptions &code, const Target &target, Diagnosti
        "--kernels is for cuda targets, and " + target.name + " is none"},
       {code.textBytes != usual.textBytes, facts.text,
        "--text-bytes: " + programs + " take no text"},
+      {code.weights == "incbin" || code.weights == "file", facts.hosted,
+       "--weights: " + programs + " have their weights in the image: expected inline"},
       {!code.optimize.empty(), !facts.hosted, "--optimize" + firmware},
       {code.ramLimit >= 0, !facts.hosted, "--ram-limit" + firmware},
       {!code.pool.empty(), !facts.hosted, "--pool" + firmware},

@@ -446,7 +446,8 @@ void declareBench(CommandLine &app) {
   sub.flag("--profile", options->profile, "time of every kernel");
   sub.option("--trace", options->trace,
              "writes the profile as trace events, which Perfetto and chrome://tracing show")
-      .type("FILE.json");
+      .type("FILE.json")
+      .writesFile();
   sub.option("--contexts", options->contexts,
              "also measures so many contexts of the model side by side against one")
       .range(1, 64)

@@ -108,9 +108,6 @@ private:
 };
 
 bool Calibrator::load() {
-  const llvm::StringRef folder = llvm::sys::path::parent_path(options_.output);
-  if (!folder.empty() && !llvm::sys::fs::is_directory(folder)) // told before the work, not after it
-    return fail("cannot write '" + options_.output + "': no folder '" + folder.str() + "'");
   if (!compiler_.open()) {
     status_ = compiler_.status();
     return false;
@@ -382,16 +379,12 @@ void declareCalibrate(CommandLine &app) {
       .type("DIR");
   sub.option("-o,--output", options->output, "the quantised model")
       .required()
-      .type("OUT.tn")
-      .check([](const std::string &word) {
-        return llvm::StringRef(word).endswith(".tn")
-                   ? std::string()
-                   : "expected a name that ends in .tn, which later commands know IR by, found '" +
-                         word + "'";
-      });
+      .moduleFile()
+      .writesFile();
   sub.option("--save-ranges", options->saved,
              "writes the ranges, which may be edited, for the pass quantize{ranges=FILE}")
-      .type("FILE");
+      .type("FILE")
+      .writesFile();
   sub.option("--type", options->type,
              "what becomes 8 bits: integers, or floats (e4m3, of convolutions and products)")
       .oneOf({"int8", "e4m3"})

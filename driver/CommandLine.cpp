@@ -4,6 +4,7 @@
 #include "driver/Completion.h"
 #include "driver/HelpText.h"
 #include "ir/Suggestion.h"
+#include "tools/Files.h"
 
 #include <CLI/CLI.hpp>
 
@@ -11,10 +12,17 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringRef.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/raw_ostream.h"
 
 namespace tenon {
 namespace {
+
+struct WrittenPlace {
+  const CLI::Option *option;
+  bool isFolder;
+  std::function<bool()> when;
+};
 
 struct LowerBound {
   double value;
@@ -41,7 +49,24 @@ std::vector<llvm::StringRef> references(const std::vector<std::string> &words) {
   return {words.begin(), words.end()};
 }
 
+constexpr const char *kNotEmpty = "not empty";
+
+CLI::Option *text(CLI::Option *option) {
+  return option->check(CLI::Validator(
+      [option](std::string &word) {
+        const std::string type = option->get_type_name();
+        return word.empty() ? "expected " + (type.empty() ? "a word" : type) + ", found ''"
+                            : std::string();
+      },
+      "", kNotEmpty));
+}
+
 } // namespace
+
+struct CommandState {
+  std::function<int()> chosen;
+  std::vector<WrittenPlace> places;
+};
 
 //===----------------------------------------------------------------------===//
 // Options
@@ -105,44 +130,72 @@ CommandOption &CommandOption::check(WordCheck check) {
   return *this;
 }
 
+CommandOption &CommandOption::mayBeEmpty() {
+  option_->get_validator(kNotEmpty)->active(false);
+  return *this;
+}
+
+CommandOption &CommandOption::moduleFile() {
+  return type("OUT.tn").check([](const std::string &word) {
+    const bool isDevice = llvm::sys::fs::exists(word) && !llvm::sys::fs::is_regular_file(word) &&
+                          !llvm::sys::fs::is_directory(word);
+    return word == "-" || isDevice || llvm::StringRef(word).endswith(".tn")
+               ? std::string()
+               : "expected a name that ends in .tn, which later commands know IR by, found '" +
+                     word + "'";
+  });
+}
+
+CommandOption &CommandOption::writesFile(std::function<bool()> when) {
+  state_->places.push_back({option_, false, std::move(when)});
+  return *this;
+}
+
+CommandOption &CommandOption::writesFolder() {
+  state_->places.push_back({option_, true, nullptr});
+  return *this;
+}
+
 //===----------------------------------------------------------------------===//
 // Commands
 //===----------------------------------------------------------------------===//
 
 CommandLine CommandLine::command(const char *name, const char *summary) const {
-  return CommandLine(app_->add_subcommand(name, summary), chosen_);
+  return CommandLine(app_->add_subcommand(name, summary), state_);
 }
 
 CommandOption CommandLine::option(const char *name, std::string &to,
                                   const std::string &summary) const {
-  return CommandOption(app_->add_option(name, to, summary));
+  return CommandOption(text(app_->add_option(name, to, summary)), state_);
 }
 
 CommandOption CommandLine::option(const char *name, int64_t &to, const std::string &summary) const {
-  return CommandOption(app_->add_option(name, to, summary)).check(refuseOtherThanInteger<int64_t>);
+  return CommandOption(app_->add_option(name, to, summary), state_)
+      .check(refuseOtherThanInteger<int64_t>);
 }
 
 CommandOption CommandLine::option(const char *name, unsigned &to,
                                   const std::string &summary) const {
-  return CommandOption(app_->add_option(name, to, summary)).check(refuseOtherThanInteger<unsigned>);
+  return CommandOption(app_->add_option(name, to, summary), state_)
+      .check(refuseOtherThanInteger<unsigned>);
 }
 
 CommandOption CommandLine::option(const char *name, double &to, const std::string &summary) const {
-  return CommandOption(app_->add_option(name, to, summary));
+  return CommandOption(app_->add_option(name, to, summary), state_);
 }
 
 CommandOption CommandLine::option(const char *name, std::vector<std::string> &to,
                                   const std::string &summary) const {
-  return CommandOption(app_->add_option(name, to, summary)->allow_extra_args(false));
+  return CommandOption(text(app_->add_option(name, to, summary)->allow_extra_args(false)), state_);
 }
 
 CommandOption CommandLine::flag(const char *name, bool &to, const std::string &summary) const {
-  return CommandOption(app_->add_flag(name, to, summary));
+  return CommandOption(app_->add_flag(name, to, summary), state_);
 }
 
 CommandOption CommandLine::flag(const char *name, std::string &to,
                                 const std::string &summary) const {
-  return CommandOption(app_->add_flag(name, to, summary));
+  return CommandOption(app_->add_flag(name, to, summary), state_);
 }
 
 bool CommandLine::given(const std::string &name) const { return app_->count(name) > 0; }
@@ -168,7 +221,7 @@ std::vector<IdleOption> CommandLine::idleGroup(const char *group, bool idle, con
 }
 
 void CommandLine::runs(std::function<int()> action) const {
-  app_->callback([chosen = chosen_, action = std::move(action)] { *chosen = action; });
+  app_->callback([state = state_, action = std::move(action)] { state->chosen = action; });
 }
 
 namespace {
@@ -208,11 +261,24 @@ std::string whoseOption(const CLI::App &app, const std::string &name) {
                         : "; " + llvm::join(owners, ", ") + " and " + last + " have it";
 }
 
+/// Of an option that was given too often, or without its value.
+std::string wrongCount(const CLI::App &command, const CLI::ParseError &error) {
+  const llvm::StringRef said = error.what();
+  for (const CLI::Option *option : command.get_options())
+    if (const std::string name = option->get_name(); said.startswith(name + ": "))
+      return option->count() > 1
+                 ? name + ": given " + std::to_string(option->count()) + " times, expected once"
+                 : name + ": expected " + option->get_type_name() + " after it";
+  return said.str();
+}
+
 /// Why a command line that the library refused is wrong.
 std::string complaint(const CLI::App &app, const CLI::ParseError &error) {
   const auto chosen = app.get_subcommands();
   const CLI::App &command = chosen.empty() ? app : *chosen.front();
   const std::vector<std::string> unknown = command.remaining();
+  if (error.get_exit_code() == int(CLI::ExitCodes::ArgumentMismatch))
+    return wrongCount(command, error);
   if (!chosen.empty() && error.get_exit_code() != int(CLI::ExitCodes::ExtrasError))
     return error.what();
   if (unknown.empty())
@@ -235,18 +301,28 @@ std::string complaint(const CLI::App &app, const CLI::ParseError &error) {
   return unknownCommand(app, first);
 }
 
+/// Whether the place may be written, or is not to be.
+bool canWrite(const WrittenPlace &place, Diagnostics &diagnostics) {
+  if (place.option->empty() || (place.when && !place.when()))
+    return true;
+  const std::string path = place.option->results().back();
+  return path == "-" ||
+         (place.isFolder ? canWriteFolder(path, diagnostics) : canWriteFile(path, diagnostics));
+}
+
 } // namespace
 
 int runCommandLine(int argc, char **argv, const std::string &summary, const std::string &footer,
-                   const std::string &version, int usage,
+                   const std::string &version, int usage, int failed,
                    const std::function<void(CommandLine &)> &declare) {
   CLI::App app(summary, "tenon");
   app.footer(footer);
   app.set_version_flag("-V,--version", version);
   app.require_subcommand(1);
   app.formatter(helpText());
-  std::function<int()> chosen;
-  CommandLine root(&app, &chosen);
+  CommandState state;
+  std::function<int()> &chosen = state.chosen;
+  CommandLine root(&app, &state);
   declare(root);
   std::string topic;
   bool markdown = false, manual = false;
@@ -257,7 +333,7 @@ int runCommandLine(int argc, char **argv, const std::string &summary, const std:
   std::string shell;
   CLI::App *completion =
       app.add_subcommand("completion", "prints the script that completes these words in a shell");
-  CommandOption(completion->add_option("SHELL", shell, "bash, zsh or fish")->type_name(""))
+  CommandOption(completion->add_option("SHELL", shell, "bash, zsh or fish")->type_name(""), &state)
       .required()
       .oneOf({"bash", "zsh", "fish"});
   completion->callback([&] {
@@ -317,7 +393,12 @@ int runCommandLine(int argc, char **argv, const std::string &summary, const std:
                  << "--help`\n";
     return usage;
   }
-  return chosen();
+  Diagnostics diagnostics;
+  if (llvm::all_of(state.places,
+                   [&](const WrittenPlace &place) { return canWrite(place, diagnostics); }))
+    return chosen();
+  diagnostics.print(llvm::errs());
+  return failed;
 }
 
 } // namespace tenon

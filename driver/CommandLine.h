@@ -18,10 +18,13 @@ namespace tenon {
 /// Refuses a word by a message; accepts it by an empty one.
 using WordCheck = std::function<std::string(const std::string &)>;
 
+/// What the declarations of one command line add up to.
+struct CommandState;
+
 /// An option that was declared; each function narrows or documents it.
 class CommandOption {
 public:
-  explicit CommandOption(CLI::Option *option) : option_(option) {}
+  CommandOption(CLI::Option *option, CommandState *state) : option_(option), state_(state) {}
 
   CommandOption &required();
   /// What --help shows for the value.
@@ -36,9 +39,18 @@ public:
   CommandOption &range(int64_t low, int64_t high);
   CommandOption &oneOf(std::vector<std::string> words);
   CommandOption &check(WordCheck check);
+  /// Texts are no empty ones otherwise.
+  CommandOption &mayBeEmpty();
+  /// The value names a module to write, which later commands know by its ending; '-' is none.
+  CommandOption &moduleFile();
+  /// The value is a file, or a folder, that the command writes where `when` holds: what cannot be
+  /// written is told before the work, not after it. '-' is standard output.
+  CommandOption &writesFile(std::function<bool()> when = nullptr);
+  CommandOption &writesFolder();
 
 private:
   CLI::Option *option_;
+  CommandState *state_;
 };
 
 /// An option that does nothing beside what else was given (`idle`), and why.
@@ -52,7 +64,7 @@ struct IdleOption {
 /// Variables that options fill have to live until the command has run.
 class CommandLine {
 public:
-  CommandLine(CLI::App *app, std::function<int()> *chosen) : app_(app), chosen_(chosen) {}
+  CommandLine(CLI::App *app, CommandState *state) : app_(app), state_(state) {}
 
   CommandLine command(const char *name, const char *summary) const;
 
@@ -81,14 +93,14 @@ public:
 
 private:
   CLI::App *app_;
-  std::function<int()> *chosen_;
+  CommandState *state_;
 };
 
 /// Parses the command line of a program with subcommands, which `declare` names, and runs the one
 /// that was chosen. Wrong usage is reported with the status `usage`, unknown words with what is
-/// near.
+/// near, places that cannot be written with the status `failed`.
 int runCommandLine(int argc, char **argv, const std::string &summary, const std::string &footer,
-                   const std::string &version, int usage,
+                   const std::string &version, int usage, int failed,
                    const std::function<void(CommandLine &)> &declare);
 
 } // namespace tenon

@@ -110,7 +110,8 @@ bool outputPaths(const CompileArguments &command, const Target &target, std::str
                  Diagnostics &diagnostics) {
   llvm::StringRef path(command.output);
   llvm::StringRef extension = llvm::sys::path::extension(path);
-  if (!(target.family->facts.device ? isCudaSource(path) : isCppSource(path))) {
+  if (!(target.family->facts.device ? isCudaSource(path) : isCppSource(path)) ||
+      llvm::sys::path::filename(path) == extension) {
     diagnostics.error("-o " + command.output + ": target " + target.name + " writes a " +
                       target.family->suffix.str() + " file, its header and weights beside it");
     return false;
@@ -353,7 +354,8 @@ void declareCompile(CommandLine &app) {
   sub.option("-o,--output", options->output,
              "x.cpp or x.cu; x.h and x.weights are written beside it")
       .required()
-      .type("OUT");
+      .type("OUT")
+      .writesFile();
   sub.option("--emit", options->emit, "code, or tn: the IR instead")
       .oneOf({"code", "tn"})
       .type("WHAT")
@@ -365,7 +367,8 @@ void declareCompile(CommandLine &app) {
   sub.option("--clock", options->clock, "firmware: the core's clock, for the estimated time")
       .type("HZ");
   sub.option("--depfile", options->depfile, "writes a make rule that names the files read")
-      .type("FILE");
+      .type("FILE")
+      .writesFile();
   declare(sub, options->model);
   declare(sub, options->code);
   declare(sub, options->passes);

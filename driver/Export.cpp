@@ -107,7 +107,17 @@ private:
 void declareExport(CommandLine &app) {
   auto options = std::make_shared<ExportCommand>();
   CommandLine sub = app.command("export", "writes a module as an ONNX model");
-  sub.option("-o,--output", options->output, "the model to write").type("Q.onnx").required();
+  sub.option("-o,--output", options->output, "the model to write")
+      .type("Q.onnx")
+      .required()
+      .check([](const std::string &word) {
+        return llvm::StringRef(word).endswith(".tn")
+                   ? "expected a name such as Q.onnx (.tn is what later commands know IR by), "
+                     "found '" +
+                         word + "'"
+                   : std::string();
+      })
+      .writesFile();
   sub.option("--stage", options->stage,
              "imported: as the model is, or optimized: after the passes; a module of a later stage "
              "is written as it stands")

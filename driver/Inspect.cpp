@@ -168,7 +168,9 @@ void declareInspect(CommandLine &app) {
       .oneOf({"text", "json", "dot", "html"})
       .type("F")
       .showDefault();
-  sub.option("-o,--output", options->output, "where to write; '-' is standard output").type("FILE");
+  sub.option("-o,--output", options->output, "where to write; '-' is standard output")
+      .type("FILE")
+      .writesFile();
   sub.flag("--tensor-cores", options->tensorCores, "proves their use from machine code");
   sub.option(
          "--profile", options->profile,

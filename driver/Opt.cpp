@@ -77,9 +77,11 @@ void declareOpt(CommandLine &app) {
   sub.option("--passes", options->pipeline,
              "passes in order, with options: 'fold,fuse{max-inputs=16}'; an empty list reads, "
              "verifies and prints")
-      .type("LIST");
+      .type("LIST")
+      .mayBeEmpty();
   sub.option("-o,--output", options->output, "where to write; '-' is standard output")
-      .type("OUT.tn");
+      .moduleFile()
+      .writesFile();
   sub.flag("--elide", options->elide,
            "leaves large literals out of standard output; such text cannot be read back");
   declare(sub, options->model);

@@ -3,7 +3,24 @@
 
 #include "compiler/OptionForms.h"
 
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringRef.h"
+
 namespace tenon {
+
+/// Extents are integers, names, or sums and products of both.
+static std::string extentsForm(const std::string &text) {
+  llvm::SmallVector<llvm::StringRef, 6> extents;
+  llvm::StringRef(text).split('=').second.split(extents, ',');
+  for (llvm::StringRef e : extents) {
+    int64_t extent;
+    e = e.trim();
+    if (!e.empty() && llvm::isDigit(e[0]) && e.getAsInteger(10, extent) && !e.contains('*') &&
+        !e.contains('+'))
+      return "expected extents parted by commas, as in NAME=1,3,224,224, found '" + e.str() + "'";
+  }
+  return "";
+}
 
 void declare(CommandLine &app, ConsoleOptions &o) {
   app.flag("-q,--quiet", o.quiet, "print errors and what was asked for only").group(kConsoleGroup);
@@ -26,7 +43,8 @@ void declare(CommandLine &app, ModelOptions &o) {
   app.option("--shape", o.shape, "the whole shape of an input")
       .type("NAME=1,3,224,224")
       .group(kModelGroup)
-      .check(keyValueForm("NAME=1,3,224,224"));
+      .check(keyValueForm("NAME=1,3,224,224"))
+      .check(extentsForm);
   app.option("--range", o.range,
              "keeps a dimension dynamic within bounds, or bounds an integer that decides one")
       .type("N=1..32")
@@ -234,9 +252,11 @@ void declare(CommandLine &app, DataOptions &o) {
       .group(kDataGroup);
   app.option("--save", o.save, "writes each output as .npy, and names.json")
       .type("DIR")
+      .writesFolder()
       .group(kDataGroup);
   app.option("--save-all", o.saveAll, "interpreter: writes every named tensor of the model, too")
       .type("DIR")
+      .writesFolder()
       .group(kDataGroup);
   app.flag("--keep", o.keep, "keeps the folder with generated code and program").group(kDataGroup);
 }

@@ -117,8 +117,6 @@ private:
     const llvm::StringRef stem = llvm::sys::path::filename(folder);
     if (stem.empty() || stem == "." || stem == ".." || stem == "/")
       return usage("-o: expected the name of a folder, found '" + command_.output + "'");
-    if (llvm::sys::fs::exists(folder) && !llvm::sys::fs::is_directory(folder))
-      return usage("-o: expected a folder, and '" + folder_ + "' is a file");
     const auto target = codeTarget(command_.code, compiler_.diagnostics());
     if (!target)
       return status_ = Usage, false;
@@ -256,7 +254,8 @@ void declarePack(CommandLine &app) {
       .type("KIND");
   sub.option("-o,--output", options->output, "the folder; its name is that of the network")
       .required()
-      .type("DIR");
+      .type("DIR")
+      .writesFolder();
   declare(sub, options->model);
   declare(sub, options->code);
   declare(sub, options->passes);

@@ -102,6 +102,8 @@ private:
       command = "'" + self + "' opt {} -o out.tn --verify-each --passes='" + options_.passes + "'";
     if (command.empty())
       command = commandOfReproducer(options_.model.model, self);
+    if (command.empty() && !llvm::sys::fs::exists(options_.model.model))
+      return compiler_.open(), compiler_.status();
     if (command.empty())
       return usage("'" + options_.model.model +
                    "' is no reproducer that says what fails; give "
@@ -160,7 +162,8 @@ void declareReduce(CommandLine &app) {
   sub.option("MODEL", options->model.model, "a .tn file").required().type("");
   sub.option("-o,--output", options->output, "where to write the small module")
       .required()
-      .type("OUT.tn");
+      .moduleFile()
+      .writesFile();
   sub.option("--passes", options->passes,
              "what fails: these passes, verified each (default: what the file's head says)")
       .type("LIST");

@@ -122,11 +122,13 @@ void declareTune(CommandLine &app) {
   CommandLine sub = app.command("tune", "times candidate schedules on the target");
   sub.option("-o,--output", options->output,
              "the tuning file to write; `compile --tuning=FILE` uses it")
-      .type("FILE");
+      .type("FILE")
+      .writesFile([options] { return options->program.empty(); });
   sub.option("--program", options->program,
              "writes the program (.cpp or .cu) that measures on another machine instead; "
              "building and running it there writes the tuning file")
-      .type("FILE");
+      .type("FILE")
+      .writesFile();
   sub.option("--candidates", options->tuner.candidates, "at most so many for each kind of layer")
       .range(1, 64)
       .type("N")

@@ -48,7 +48,7 @@ int main(int argc, char **argv) {
   const LostPagesReport lostPages;
   try {
     return closeStandardOutput(runCommandLine(argc, argv, kSummary, kFooter, "tenon " TENON_VERSION,
-                                              Usage, [](CommandLine &root) {
+                                              Usage, Failed, [](CommandLine &root) {
                                                 for (auto declare : kCommands)
                                                   declare(root);
                                               }));

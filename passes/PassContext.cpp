@@ -44,6 +44,8 @@ std::vector<std::string> nearIds(llvm::StringRef id, llvm::ArrayRef<llvm::String
   for (llvm::StringRef e : extraIds)
     consider(e);
   std::stable_sort(ranked.begin(), ranked.end());
+  // Kernels of several types or machines share an id.
+  ranked.erase(std::unique(ranked.begin(), ranked.end()), ranked.end());
   std::vector<std::string> near;
   for (auto &[distance, name] : ranked)
     if (near.size() < 3)

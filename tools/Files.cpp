@@ -211,6 +211,45 @@ std::string TemporaryFolder::whyNot() const {
       .str();
 }
 
+namespace {
+
+/// Why no file can be made at `path`: one is made under another name, and removed.
+std::error_code refusedPlace(const llvm::Twine &path) {
+  int descriptor = -1;
+  llvm::SmallString<128> temporary;
+  if (std::error_code code =
+          llvm::sys::fs::createUniqueFile(path + ".%%%%%%.tmp", descriptor, temporary))
+    return code;
+  close(descriptor);
+  return llvm::sys::fs::remove(temporary);
+}
+
+} // namespace
+
+bool canWriteFile(llvm::StringRef path, Diagnostics &diagnostics) {
+  llvm::sys::fs::file_status status;
+  std::error_code code;
+  if (llvm::sys::fs::status(path, status) ||
+      status.type() == llvm::sys::fs::file_type::regular_file)
+    code = refusedPlace(path);
+  else if (llvm::sys::fs::is_directory(status)) // a device or a pipe is not asked
+    code = std::make_error_code(std::errc::is_a_directory);
+  if (code)
+    diagnostics.error(whyUnwritten(path, code));
+  return !code;
+}
+
+bool canWriteFolder(llvm::StringRef path, Diagnostics &diagnostics) {
+  llvm::SmallString<128> place(path);
+  llvm::sys::fs::make_absolute(place);
+  while (!llvm::sys::fs::exists(place) && llvm::sys::path::has_parent_path(place))
+    llvm::sys::path::remove_filename(place);
+  const std::error_code code = refusedPlace(place + "/tenon");
+  if (code)
+    diagnostics.error("cannot write to folder '" + path.str() + "': " + code.message());
+  return !code;
+}
+
 bool makeFolder(llvm::StringRef path, Diagnostics &diagnostics) {
   const std::error_code code = llvm::sys::fs::create_directories(path);
   if (code)

@@ -79,6 +79,11 @@ extern const char *const kFullPlaceRemedy;
 /// what POSIX allows in a handler.
 void removeUnfinished();
 
+/// Whether a file may appear at `path`, or files in a folder of that name, which is made later:
+/// found by trying, before work whose result would be lost. Reports why not; nothing stays.
+bool canWriteFile(llvm::StringRef path, Diagnostics &diagnostics);
+bool canWriteFolder(llvm::StringRef path, Diagnostics &diagnostics);
+
 /// Creates a folder and its parents; reports when that cannot be done.
 bool makeFolder(llvm::StringRef path, Diagnostics &diagnostics);
 

@@ -35,9 +35,22 @@ def address_of(array: np.ndarray) -> int:
     return int(array.__array_interface__["data"][0])
 
 
-def _text_elements(array: np.ndarray) -> tuple[np.ndarray, Any]:
+def texts_of(port: Port, array: np.ndarray) -> list[bytes]:
+    """The bytes of an array of text.
+
+    Raises:
+        InputError: an element is something else.
+    """
+    texts = array.reshape(-1)
+    for place, text in enumerate(texts):
+        if not isinstance(text, (str, bytes)):
+            raise InputError(f"input '{port.name}': expected text (str or bytes), found {type(text).__qualname__} as element "
+                             f"{place}; pass it as x.astype(str)")  # fmt: skip
+    return [text if isinstance(text, bytes) else text.encode() for text in texts]
+
+
+def _text_elements(texts: list[bytes]) -> tuple[np.ndarray, Any]:
     """Addresses and lengths of text, and the bytes they point at."""
-    texts = [t if isinstance(t, bytes) else str(t).encode() for t in array.reshape(-1)]
     data = np.frombuffer(b"".join(texts) or b"\0", np.uint8)
     lengths = np.array([len(t) for t in texts], np.uint64)
     starts = np.cumsum(lengths, dtype=np.uint64) - lengths + np.uint64(address_of(data))
@@ -55,7 +68,7 @@ def read_input(port: Port, value: Any) -> Buffer:
             return _foreign(port, value, "input")
         value = _made_array(port, value)
     if port.type == "str":
-        elements, data = _text_elements(value)
+        elements, data = _text_elements(texts_of(port, value))
         return Buffer(address_of(elements), value.shape, None, value, (elements, data))
     if value.dtype != port.dtype:
         swapped = "" if value.dtype.isnative else " of the other byte order"

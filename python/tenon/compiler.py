@@ -59,11 +59,13 @@ def compile(model: Any, target: str = "cpu:native", *, example_inputs: Sequence[
     source = sources.read(model, example_inputs)
     if not isinstance(target, str):
         raise TenonError(f"target: expected a name such as 'cpu:native', found {target!r}; targets() lists them")
-    if target == "interpreter":
-        return _interpreted(source, options)
     cuda = target.startswith("cuda:")
     if not cuda and (shared := tuple(shared)):
         raise TenonError(f"shared: the weights of '{target}' lie in its own memory: expected a target such as 'cuda:native'")
+    if not cuda and device:
+        raise TenonError(f"device: '{target}' runs on no GPU: expected a target such as 'cuda:native', found {device}")
+    if target == "interpreter":
+        return _interpreted(source, options)
     if target.startswith("mcu:"):
         raise TenonError(f"{target}: the program runs in a firmware image; write its files with generate()")
     try:

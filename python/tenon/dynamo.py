@@ -251,7 +251,8 @@ class _CompiledGraph:
 
     def _tell(self, why: Any) -> None:
         nodes = [node.name for node in self._graph.graph.nodes if node.op.startswith("call")]
-        part = f"{nodes[0]} … {nodes[-1]} ({len(nodes)} operations)" if nodes else "an empty graph"
+        part = (f"{nodes[0]} … {nodes[-1]} ({len(nodes)} operations)" if len(nodes) > 1 else
+                f"{nodes[0]} (1 operation)" if nodes else "of no operation")  # fmt: skip
         warnings.warn(f"tenon: torch runs the subgraph {part}: {why}", stacklevel=3)
 
 

@@ -67,7 +67,7 @@ def _is_number(word: str) -> bool:
     return word.lstrip("-").isdecimal()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Port:
     """An input or output.
 
@@ -96,7 +96,11 @@ class Port:
         return tuple(int(str(e)) if _is_number(str(e)) else str(e) for e in self.extents)
 
     def __str__(self) -> str:
-        return f"{self.name}: {self.element.numpy}[{', '.join(map(str, self.extents))}]"
+        element = "str" if self.type == "str" else self.element.numpy
+        return f"{self.name}: {element}[{', '.join(map(str, self.extents))}]"
+
+    def __repr__(self) -> str:
+        return f"<tenon.Port {self}>"
 
 
 @dataclass(frozen=True)

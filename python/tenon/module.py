@@ -295,8 +295,7 @@ def _addresses(buffers: list[Buffer | None]) -> list[int]:
 def _to_native(port: Port, buffer: Buffer) -> Any:
     """An input as the interpreter takes it."""
     if port.type == "str":
-        texts = [t if isinstance(t, bytes) else str(t).encode() for t in np.asarray(buffer.value).reshape(-1)]
-        return _native.Array("str", list(buffer.shape), b"", texts)
+        return _native.Array("str", list(buffer.shape), b"", arrays.texts_of(port, buffer.value))
     size = port.element.bytes(math.prod(buffer.shape))
     return _native.Array(port.type, list(buffer.shape), ctypes.string_at(buffer.address, size), [])
 

@@ -55,17 +55,20 @@ def export(module: torch.nn.Module, example_inputs: Sequence[Any] | None, dynami
         raise
     except Exception as error:
         name = getattr(module, "exported_as", type(module).__name__)
-        raise TenonError(f"torch cannot export {name} to ONNX: {_root_of(error)}") from error
+        root = _root_of(error)
+        missing = root.name if isinstance(root, ModuleNotFoundError) else None
+        remedy = f"; its exporter needs more packages: pip install {missing}" if missing else ""
+        lines = str(root).strip().splitlines()
+        raise TenonError(f"torch cannot export {name} to ONNX: {lines[0] if lines else type(root).__name__}{remedy}") from error
     finally:
         module.train(training)
 
 
-def _root_of(error: BaseException) -> str:
-    """What the first of a chain of errors says, in one line: the exporter's last one says little."""
+def _root_of(error: BaseException) -> BaseException:
+    """The first of a chain of errors: the exporter's last one says little."""
     while error.__cause__ is not None:
         error = error.__cause__
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
+    return error
 
 
 @contextlib.contextmanager

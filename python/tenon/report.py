@@ -148,6 +148,8 @@ class Report:
         return str(self.inspect("html"))
 
     def __str__(self) -> str:
+        if self.target == "interpreter":
+            return f"{self.model} for the interpreter, which has no kernels"
         lines = [f"{self.model} for {self.target}: {self.nodes} nodes, {len(self.layers)} kernels, "
                  f"{format_bytes(self.weight_bytes)} of weights, {format_bytes(self.arena_bytes)} of arena"]  # fmt: skip
         for layer in self.layers:

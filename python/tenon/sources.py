@@ -58,25 +58,32 @@ def read(model: Any, example_inputs: Sequence[Any] | None = None) -> Model:
     """
     if isinstance(model, Model):
         return model
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(model, torch.nn.Module):
+        from .pytorch import export
+
+        return Model("model.onnx", bytes=export(model, example_inputs))
+    if example_inputs is not None:
+        raise TenonError("example_inputs are for a torch.nn.Module, which is exported with them: expected none, since "
+                         f"the model is a {type(model).__qualname__}")  # fmt: skip
     if isinstance(model, os.PathLike):
         return _file(Path(model))
     if isinstance(model, str):
+        if not model:
+            raise TenonError("expected the path of a model or Tenon's text, found ''")
         is_text = "\n" in model or model.lstrip().startswith(("module", "graph", "//"))
         return Model("model.tn", bytes=model.encode()) if is_text else _file(Path(model))
     if isinstance(model, (bytes, bytearray, memoryview)):
         return Model("model.onnx", bytes=bytes(model))
     if hasattr(model, "SerializeToString"):  # onnx.ModelProto
         return Model("model.onnx", bytes=model.SerializeToString())
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(model, torch.nn.Module):
-        from .pytorch import export
-
-        return Model("model.onnx", bytes=export(model, example_inputs))
     raise TenonError(f"expected a path, bytes, an onnx.ModelProto, Tenon's text or a torch.nn.Module, found "
                      f"{type(model).__module__}.{type(model).__qualname__}")  # fmt: skip
 
 
 def _file(path: Path) -> Model:
+    if path.is_dir():
+        raise TenonError(f"'{path}' is a folder: expected an ONNX or .tn file")
     if not path.is_file():
         raise TenonError(f"there is no file '{path}'")
     return Model(path.name, path=path.absolute())

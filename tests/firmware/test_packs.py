@@ -220,7 +220,7 @@ class Packs(unittest.TestCase):
             (["--for=zephyr", "-o", self.pack, "--pool=a=65536"], 2, "places the arena in one memory"),
             (["--for=zephyr", "-o", self.pack, "--ram-limit=100"], 1, "the least that was found"),
             (["--for=teensy", "-o", self.pack], 2, "expected arduino, zephyr"),
-            (["--for=zephyr", "-o", self.folder / "file"], 2, "is a file"),
+            (["--for=zephyr", "-o", self.folder / "file"], 1, "Not a directory"),
             (["--for=zephyr", "-o", self.folder / "file/net"], 1, "cannot"),
             (["--for=zephyr", "-o", ".."], 2, "expected the name of a folder"),
         ]:

@@ -5,6 +5,7 @@ left behind. Options that all commands share are taken by all of them: where one
 usage: test_misuse.py [-v]
 """
 
+import re
 import shlex
 import subprocess
 import sys
@@ -32,6 +33,16 @@ CASES = """
 2 | compile D -o O.cpp --target=cpu                     | unknown target 'cpu'
 2 | compile D -o O.cpp --target=cuda:sm_80+cpu:generic  | target
 2 | compile D -o O.cpp --target=interpreter             | runs and compares only
+2 | compile D -o O.cu --target=cuda:sm90                | did you mean 'cuda:sm_90a'?
+2 | compile D -o O.cu --target=CUDA:SM_90A              | did you mean 'cuda:sm_90a'?
+2 | compile D -o O.cu --target=cuda:sm_80,sm_90a        | levels of GPUs are joined by '+'
+2 | compile D -o O.cu --target=cuda                     | cuda targets are cuda:native, cuda:sm_75
+2 | compile D -o .cpp                                   | writes a .cpp file
+2 | compile D -o O.cpp -o P.cpp                         | --output: given 2 times, expected once
+2 | compile D -o O.cpp --target                         | --target: expected T after it
+2 | compile D -o O.cpp --disable=                       | --disable: expected ID,…, found ''
+2 | compile D -o O.cpp --shape=image=1x1x8x8            | expected extents parted by commas
+2 | compile D -o O.cpp --target=mcu:generic --weights=file | have their weights in the image
 2 | compile D -o O.cpp --optimize=size                  | --optimize is for microcontrollers, and cpu:
 2 | compile D -o O.cu --target=cuda:sm_80 --optimize=size | --optimize is for microcontrollers, and cuda:sm_80 is none
 2 | compile D -o O.cpp --ram-limit=1000                 | --ram-limit is for microcontrollers
@@ -73,6 +84,8 @@ CASES = """
 1 | compile nowhere.onnx -o O.cpp                       | nowhere.onnx
 1 | compile . -o O.cpp                                  | .
 1 | compile D -o nowhere/O.cpp                          | nowhere
+1 | compile D -o O.cpp --depfile=nowhere/O.d            | cannot write 'nowhere/O.d'
+1 | compile D -o .                                      | cannot write '.': Is a directory
 2 | compile D -o O.cpp --weights=none                   | --weights: expected auto, inline, incbin or file
 2 | compile D -o O.cpp -O4                              | -O: expected an integer from 0 to 3
 2 | compile D -o O.cpp --color=blue                     | --color: expected auto, always or never
@@ -94,6 +107,8 @@ CASES = """
 1 | run D --input=imag=nowhere.npy                      | imag
 1 | run D --data=nowhere                                | nowhere
 1 | run D --reference=nowhere.onnx                      | nowhere.onnx
+1 | run D --save=D                                      | Not a directory
+1 | bench D --trace=nowhere/O.json                      | cannot write 'nowhere/O.json'
 2 | bench D --save=O                                    | `tenon bench` has no option '--save'; `tenon run` has it
 2 | bench D --seconds=0                                 | --seconds: expected a number, more than 0
 2 | bench D --runs=0                                    | --runs: expected a number, more than 0
@@ -111,6 +126,7 @@ CASES = """
 2 | debug D --bound=x                                   | --bound: expected a number
 2 | debug D --check=outputs                             | `tenon debug` has no option '--check'; `tenon run` has it
 2 | tune D                                              | name the tuning file with -o FILE
+1 | tune D -o nowhere/O.json                            | cannot write 'nowhere/O.json'
 2 | tune D -o O.json --target=mcu:cortex-m4             | its kernels leave nothing to choose
 2 | tune D -o O.json --target=cuda:sm_80+sm_90a         | one machine level is tuned at a time
 2 | run D --target=mcu:generic --search=exhaustive      | its kernels leave nothing to choose
@@ -119,12 +135,15 @@ CASES = """
 2 | calibrate D --data=. -o O.onnx                      | expected a name that ends in .tn
 2 | calibrate D --data=. -o O.tn --target=cuda:sm_80    | `tenon calibrate` has no option '--target'
 2 | calibrate D --data=. -o O.tn --save-ranges=O.json   | expects --no-equalize
+1 | calibrate D --data=. -o nowhere/O.tn                | cannot write 'nowhere/O.tn'
 1 | calibrate D --data=nowhere -o O.tn                  | nowhere
 2 | opt D --elide -o O.tn                               | --elide: a file's large literals stand beside it
+2 | opt D -o O.onnx                                     | expected a name that ends in .tn
 2 | opt D --passes=fuse,fold2                           | 'fold2' is not a pass
 2 | opt D --target=cuda:sm_80                           | `tenon opt` has no option '--target'
 2 | opt D --json                                        | standard output is taken by the IR
 2 | export D -o -                                       | give it a file
+2 | export D -o O.tn                                    | expected a name such as Q.onnx
 2 | export D -o O.onnx --stage=scheduled                | --stage: expected imported or optimized
 2 | pack D --for=arduino -o O --target=cpu:generic      | packs are for microcontrollers
 2 | pack D --for=esp-idf -o O --target=mcu:cortex-m4    | have other cores
@@ -132,6 +151,7 @@ CASES = """
 2 | pack D --for=arduino -o O --runtime=include         | --runtime
 2 | pack D --for=mbed -o O                              | --for: expected arduino
 2 | pack D -o O                                         | --for is required
+1 | reduce nowhere.tn -o O.tn                           | nowhere.tn
 2 | reduce S -o O.tn                                    | is no reproducer
 2 | reduce S -o O.tn --passes=fold --test=false         | --test: --passes says what fails
 2 | reduce S -o O.tn --passes=fold                      | nothing fails
@@ -174,7 +194,7 @@ def rows():
 def answered(words: str, folder: Path) -> tuple[subprocess.CompletedProcess, list[Path]]:
     """What a command answers, and the files that it left."""
     replaced = {"D": str(DIGITS), "S": str(SMALL), "P": str(LATER)}
-    given = [replaced.get(word, word) for word in shlex.split(words.replace("--reference=D", f"--reference={DIGITS}"))]
+    given = [replaced.get(word, word) for word in shlex.split(re.sub(r"--(reference|save)=D\b", rf"--\1={DIGITS}", words))]
     answer = subprocess.run([binary(), *given], cwd=folder, capture_output=True, text=True, stdin=subprocess.DEVNULL,
                             timeout=300)  # fmt: skip
     return answer, sorted(folder.rglob("*"))

@@ -218,11 +218,18 @@ class Settings(unittest.TestCase):
             tenon.compile(3)
         with self.assertRaisesRegex(tenon.TenonError, "there is no file '/nowhere.onnx'"):
             tenon.compile("/nowhere.onnx")
+        with self.assertRaisesRegex(tenon.TenonError, "is a folder: expected an ONNX or .tn file"):
+            tenon.compile(DATA)
+        with self.assertRaisesRegex(tenon.TenonError, "expected the path of a model or Tenon's text, found ''"):
+            tenon.compile("")
 
     def test_arguments_that_are_none(self):
         for arguments, words in [({"threads": 0}, "threads: expected 1 to 64, found 0"), ({"threads": "2"}, "threads: .*'2'"),
                                  ({"device": -1}, "device: expected 0 or more"), ({"target": None}, "target: expected a name"),
-                                 ({"shared": [np.zeros(1)]}, "shared: the weights of 'cpu:native' lie in its own memory")]:  # fmt: skip
+                                 ({"shared": [np.zeros(1)]}, "shared: the weights of 'cpu:native' lie in its own memory"),
+                                 ({"shared": [np.zeros(1)], "target": "interpreter"}, "shared: the weights of 'interpreter'"),
+                                 ({"device": 1}, "device: 'cpu:native' runs on no GPU: .*'cuda:native', found 1"),
+                                 ({"example_inputs": (1,)}, "example_inputs are for a torch.nn.Module")]:  # fmt: skip
             with self.assertRaisesRegex(tenon.TenonError, words):
                 tenon.compile(DIGITS, **arguments)
 
@@ -343,6 +350,11 @@ class Types(unittest.TestCase):
                          {n: (TensorProto.STRING, (2,)) for n in "xy"}, {"z": (TensorProto.STRING, (2,))})  # fmt: skip
             z = tenon.compile(made, target)(np.array(["a", "öl"], object), np.array(["", "b"], object))
             self.assertEqual(list(z), ["a", "ölb"])
+        taker = tenon.compile(made, "interpreter")
+        for words in (np.zeros(2), [None, "a"], np.array(["a", 3], object)):
+            with self.assertRaisesRegex(tenon.InputError, r"input 'x': expected text \(str or bytes\), found \w+ as element"):
+                taker(words, ["", "b"])
+        self.assertEqual(list(taker(np.array([b"a", b"b"]), ["c", "d"])), ["ac", "bd"])
 
     def test_dlpack_is_not_copied(self):
         class Foreign:  # an array of a library that tenon does not know

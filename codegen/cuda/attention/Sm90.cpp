@@ -147,7 +147,8 @@ struct WarpgroupAttention {
     return matchAttention(in, kLargestHead, 0, {.order = true, .parts = true, .body = true})
         .andThen([&]() -> Result<Problem> {
           if (!hasWgmma(in.level))
-            return Refusal{"wgmma exists on sm_90a only", ""};
+            return Refusal{
+                "its kernel is for sm_90a alone, whose instructions (wgmma) other GPUs lack", ""};
           const Element e = in.form.anchor->operand(0)->type().element();
           if (e != Element::F16 && e != Element::BF16)
             return Refusal{"elements of " + name(e).str(), ""};

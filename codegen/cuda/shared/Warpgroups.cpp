@@ -167,7 +167,8 @@ Result<WarpgroupProblem> readWarpgroups(const WarpgroupKind &kind, const GroupQu
   if (multipliedAs(in.form) != kind.precision)
     return Refusal{"a contraction that is not to multiply so", ""};
   if (!hasWgmma(in.level))
-    return Refusal{"wgmma exists on sm_90a only", ""};
+    return Refusal{"its kernel is for sm_90a alone, whose instructions (wgmma) other GPUs lack",
+                   ""};
   auto c = readContraction(in);
   if (!c)
     return std::move(c).refusal();

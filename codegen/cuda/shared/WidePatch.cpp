@@ -56,7 +56,8 @@ Result<> isWidePatchLegal(const ConvProblem &p, const WidePatchSchedule &s, cons
 
 Result<ContractionProblem> readFirstLayer(const GroupQuery &in) {
   if (!hasWgmma(in.level))
-    return Refusal{"wgmma exists on sm_90a only", ""};
+    return Refusal{"its kernel is for sm_90a alone, whose instructions (wgmma) other GPUs lack",
+                   ""};
   return readContraction(in, [&](const Contraction &c) -> Result<> {
     if (!c.isConv)
       return Refusal{"no convolution in two dimensions with a window", ""};
