@@ -116,12 +116,17 @@ def _foreign(port: Port, value: Any, kind: str) -> Buffer:
     """An array of another framework, by DLPack."""
     if getattr(value, "requires_grad", False):
         value = value.detach()
+    is_torch = type(value).__module__.partition(".")[0] == "torch"
+    if is_torch and value.is_neg():  # a view with its sign to come, of which DLPack says nothing
+        if kind == "output":
+            raise InputError(f"output '{port.name}': the array is a negated view")
+        value = value.resolve_neg()
     try:
         view = view_of(value)
-    except TypeError as error:
+    except (TypeError, BufferError) as error:
         raise InputError(f"{kind} '{port.name}': {type(value).__qualname__} gives no DLPack array: {error}") from error
     if view.type != port.element.dlpack:
-        raise _wrong_type(port, dlpack_name(*view.type), "")
+        raise _wrong_type(port, dlpack_name(*view.type), f".to(torch.{port.element.numpy})" if is_torch else "")
     where, number = view.device
     if where not in (CPU, CUDA, CUDA_HOST, CUDA_MANAGED):
         raise InputError(f"{kind} '{port.name}': it lies on a device (DLPack's kind {where}) that is neither the "

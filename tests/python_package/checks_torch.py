@@ -56,6 +56,15 @@ class Torch(unittest.TestCase):
         port = tenon.compile(self.network, example_inputs=(x,)).inputs[0]
         self.assertEqual(tenon.arrays.read_input(port, x).address, x.data_ptr())
 
+    def test_tensors_that_do_not_fit(self):
+        module = tenon.compile(torch.nn.ReLU(), "interpreter", example_inputs=torch.zeros(3))
+        x = torch.tensor([1.0, -2.0, 3.0])
+        close(module(torch._neg_view(x)), torch.relu(-x))
+        for given, words in [(x.double(), r"expected elements of float32, found float64; pass it as x.to\(torch.float32\)"),
+                             (x.to("meta"), "gives no DLPack array"), (x.to_sparse(), "gives no DLPack array")]:  # fmt: skip
+            with self.assertRaisesRegex(tenon.InputError, words):
+                module(given)
+
     def test_backend(self):
         compiled = torch.compile(self.network, backend="tenon")
         for seed in range(2):
