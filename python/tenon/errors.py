@@ -17,12 +17,16 @@ class CompileError(TenonError):
     """The compiler refused the model or a setting.
 
     Attributes:
-        messages: what it said (`Message`: severity, text, nodes, op, notes), errors and warnings.
+        messages: what it said (`Message`: severity, text, nodes, op, notes), errors and warnings. Options have the names of
+            the command line there; the exception's text has Python's.
     """
 
     def __init__(self, messages: Sequence[Any]):
+        from .options import in_python  # which raises errors itself
+
         self.messages = tuple(messages)
-        super().__init__("\n".join(str(message) for message in self.messages) or "refused without a word")
+        text = "\n".join(str(message) for message in self.messages)
+        super().__init__(in_python(text) or "refused without a word")
 
     def __reduce__(self) -> Any:  # on the way to another process messages are their text
         return type(self), ([str(message) for message in self.messages],)

@@ -1,9 +1,10 @@
-"""Options of `compile` as the compiler takes them, and as words of the command line."""
+"""Options of `compile` as the compiler takes them, and as words of the command line, in both directions."""
 
 from __future__ import annotations
 
 import difflib
 import os
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -105,3 +106,53 @@ def _text(option: str, value: Any) -> str:
     if option == "constants":
         return f"@{os.fspath(value)}"
     return ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+
+
+_NAMES_OF_FLAGS = {**{_FLAGS.get(name, name.replace("_", "-")): name for name in NAMES}, "bind": "bind", "target": "target",
+                   "threads": "threads"}  # fmt: skip
+_CODE = re.compile(r"(`[^`]*`)")
+_WORD = r"[^\s;'`]*[^\s;:'`,.)]"  # without what ends a sentence or a part of it
+_PAIRS = rf"[^\s=,;:'`]+={_WORD}"
+_FLAG = re.compile(rf"(?<![\w-])(?:--([a-z][a-z-]*[a-z])|-O)(?:[ =]({_PAIRS})|=({_WORD}))?(?![\w-])")
+
+
+def in_python(message: str) -> str:
+    """What the compiler says, with options as `compile` takes them: `--range N=1..8` is `ranges={"N": (1, 8)}`. Commands
+    between backticks stay what they are."""
+    parts = _CODE.split(message)
+    parts[::2] = [_FLAG.sub(_spelled, part) for part in parts[::2]]
+    return "".join(parts)
+
+
+def _spelled(match: re.Match[str]) -> str:
+    flag, pairs, word = match.groups()
+    name = _NAMES_OF_FLAGS.get(flag) if flag else "level"
+    if name is None:
+        return match[0]
+    if pairs:
+        values = [(key, value) for key, _, value in (pair.partition("=") for pair in re.split(r",(?=[^,=]+=)", pairs))]
+        if name == "bind" and all(value.startswith("@") for _, value in values):
+            name, values = "constants", [(key, value[1:]) for key, value in values]
+        return f"{name}={{{', '.join(f'{chr(34)}{key}{chr(34)}: {_value(name, value)}' for key, value in values)}}}"
+    if not word:
+        return name
+    if name in ("disable", "only", "operators", "tuning"):
+        return f"{name}=[{', '.join(_literal(one) for one in word.split(','))}]"
+    return f"{name}={_literal(word)}"
+
+
+def _value(name: str, text: str) -> str:
+    """The value behind one key, as an expression of Python's."""
+    if name in ("ranges", "input_ranges") and ".." in text:
+        return f"({', '.join(_literal(bound) for bound in text.split('..'))})"
+    if name == "shapes":
+        extents = [_literal(extent) for extent in text.split(",")]
+        return f"({', '.join(extents)}{',' if len(extents) == 1 else ''})"
+    if name == "states" and ":append@" in text:
+        output, _, axis = text.rpartition(":append@")
+        return f"({_literal(output)}, {_literal(axis)})"
+    return _literal(text)
+
+
+def _literal(text: str) -> str:
+    return text if re.fullmatch(r"-?\d+(\.\d+)?|…", text) else f'"{text}"'

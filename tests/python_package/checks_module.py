@@ -21,7 +21,7 @@ import numpy as np
 import onnx
 import tenon
 from onnx import TensorProto, helper, numpy_helper
-from tenon import cache, compiler, sources, types
+from tenon import cache, compiler, options, sources, types
 from tenon.command import binary as command_binary
 from tenon.report import Report, format_bytes
 
@@ -232,6 +232,23 @@ class Settings(unittest.TestCase):
                                  ({"example_inputs": (1,)}, "example_inputs are for a torch.nn.Module")]:  # fmt: skip
             with self.assertRaisesRegex(tenon.TenonError, words):
                 tenon.compile(DIGITS, **arguments)
+
+    def test_refusals_name_options_as_python_does(self):
+        for said, words in [
+            ("bind them with --bind batch=1 or keep them with --range NAME=1..8",
+             'bind them with bind={"batch": 1} or keep them with ranges={"NAME": (1, 8)}'),
+            ("bounds with --range count=1..100, or bind it: --bind h=w*32,n=1", 'bounds with ranges={"count": (1, 100)}, or bind it: '
+             'bind={"h": "w*32", "n": 1}'),
+            ("--shape=image=N,1,8,8 gives one this name", 'shapes={"image": ("N", 1, 8, 8)} gives one this name'),
+            ("(--bind NAME=@FILE)", '(constants={"NAME": "FILE"})'), ("--state a=b:append@2.", 'states={"a": ("b", 2)}.'),
+            ("-O: expected a level", "level: expected a level"), ("--bind names 'n'", "bind names 'n'"),
+            ("--precision=fp16, --disable=fuse.a,fold", 'precision="fp16", disable=["fuse.a", "fold"]'),
+            ("--input-range x=-1..1.5", 'input_ranges={"x": (-1, 1.5)}'), ("`tenon compile --range N=1..8`", "`tenon compile --range N=1..8`"),
+            ("--report=fusion stays, x--bind and --binder, too", "--report=fusion stays, x--bind and --binder, too"),
+        ]:  # fmt: skip
+            self.assertEqual(options.in_python(said), words)
+        with self.assertRaisesRegex(tenon.CompileError, r'dimensions have no value: \'N\'; bind them with bind=\{"N": 1\}'):
+            tenon.compile(pointwise())
 
     def test_refusals_are_messages(self):
         with self.assertRaises(tenon.CompileError) as caught:
