@@ -13,6 +13,9 @@
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/Support/Format.h"
 
+#include <algorithm>
+#include <cstring>
+
 namespace tenon {
 
 /// tools/report/page.html, put here by the build.
@@ -113,18 +116,24 @@ void Inspection::printLayers(llvm::raw_ostream &os, Module &module) const {
   for (auto &graph : module.graphs) {
     const Plan plan = planMemory(*graph);
     const std::string run = runTitle(*graph);
+    const std::vector<Layer> rows = layers(plan);
+    size_t widest = std::strlen("kernel");
+    for (const Layer &l : rows)
+      widest = std::max(widest, opTitle(*l.step->op).size());
     os << "layers of " << graph->target << (run.empty() ? "" : ", runs of " + run)
        << ", weights and RAM in bytes\n   step       MACs    weights        RAM"
-       << (footprint ? "       code      cycles" : "") << "  kernel\n";
+       << (footprint ? "       code      cycles" : "") << "  "
+       << llvm::left_justify("kernel", widest) << "  nodes\n";
     double macs = 0;
-    for (const Layer &l : layers(plan)) {
+    for (const Layer &l : rows) {
       macs += l.work.flops / 2;
       os << llvm::format("  %5d %10.0f %10lld %10lld", l.step->number, l.work.flops / 2,
                          static_cast<long long>(l.flash), static_cast<long long>(l.ram));
       if (footprint)
         os << llvm::right_justify(codeText(*footprint, *l.step), 11)
            << llvm::right_justify(cyclesText(*footprint, *l.step), 12);
-      os << "  " << opTitle(*l.step->op) << "  " << escaped(nodesText(l.step->op->loc())) << '\n';
+      os << "  " << llvm::left_justify(opTitle(*l.step->op), widest) << "  "
+         << escaped(nodesText(l.step->op->loc())) << '\n';
     }
     os << llvm::format("  total %10.0f %10lld %10lld", macs,
                        static_cast<long long>(plan.weightBytes),
