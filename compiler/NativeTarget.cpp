@@ -92,8 +92,8 @@ llvm::Optional<Target> resolveTarget(llvm::StringRef text, Diagnostics &diagnost
   const unsigned capability = capabilityHere();
   if (capability == 0) {
     diagnostics.error("target '" + text.str() +
-                      "': no GPU was found here; name the level to compile for, such as "
-                      "cuda:sm_80 (`tenon targets` lists them)");
+                      "': no GPU was found here; for one elsewhere compile with its level, such "
+                      "as cuda:sm_80 (`tenon targets` lists them), and here run on cpu:native");
     return llvm::None;
   }
   const TargetLevel *level = cudaLevelOf(capability);
