@@ -50,6 +50,7 @@
 #include "cpu/epilogue.h"
 #include "cpu/odometer.h"
 #include "cpu/pool.h"
+#include "cpu/prefetch.h"
 #include "cpu/subnormals.h"
 #include "cpu/unroll.h"
 
@@ -131,6 +132,12 @@ TENON_TILE void conv_tile(const Cfg &cfg, const Source &source, const conv_windo
   unroll<MR>([&](auto r)
                  TENON_LAMBDA { unroll<NV>([&](auto v) TENON_LAMBDA { acc[r][v] = V{}; }); });
 
+  // Weights that do not stay in the first cache come from the second, too late for what would
+  // begin to load them by itself.
+  constexpr index_t step = Cfg::nr * index_t(sizeof(W));
+  constexpr bool streams = MR > 1 && kernel_h * kernel_w * channels * step > 16384;
+  [[maybe_unused]] constexpr index_t ahead = ceil_div(2048, step);
+
   const index_t kx_begin = MR == 1 ? window.kx_begin : 0,
                 kx_end = MR == 1 ? window.kx_end : kernel_w;
   const index_t taps = merged ? 1 : kx_end - kx_begin;
@@ -138,6 +145,9 @@ TENON_TILE void conv_tile(const Cfg &cfg, const Source &source, const conv_windo
   const auto add_row = [&](const auto *tap, const W *w) TENON_LAMBDA {
     for (index_t kx = 0; kx < taps; ++kx, tap += source.tap) {
       for (index_t c = 0; c < depth; ++c, w += Cfg::nr) {
+        if constexpr (streams)
+          unroll<NV>([&](auto v)
+                         TENON_LAMBDA { prefetch(w + ahead * Cfg::nr + int(v) * L::width); });
         V weights[NV];
         unroll<NV>([&](auto v)
                        TENON_LAMBDA { weights[v] = convert<V>(load<L>(w + int(v) * L::width)); });
