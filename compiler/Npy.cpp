@@ -1,6 +1,8 @@
 // Implements the .npy format, version 1.0 and 2.0 (reading) and 1.0 (writing).
 #include "compiler/Npy.h"
 
+#include "ir/NearFile.h"
+
 #include "llvm/Support/ConvertUTF.h"
 #include "llvm/Support/Endian.h"
 #include "llvm/Support/MathExtras.h"
@@ -136,7 +138,8 @@ llvm::Optional<Tensor> readNpy(llvm::StringRef path, Diagnostics &diagnostics) {
       llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
   if (buffer)
     return parseNpy((*buffer)->getBuffer(), path, diagnostics);
-  diagnostics.error("cannot read '" + path.str() + "': " + buffer.getError().message());
+  diagnostics.error("cannot read '" + path.str() + "': " + buffer.getError().message() +
+                    nearFile(path));
   return llvm::None;
 }
 

@@ -5,6 +5,7 @@
 #include "codegen/core/TargetFamily.h"
 #include "codegen/memory/Pools.h"
 #include "compiler/CodeOptions.h"
+#include "ir/NearFile.h"
 
 #include "llvm/Support/MemoryBuffer.h"
 
@@ -37,7 +38,8 @@ std::shared_ptr<const Tuning> readTuning(const CodeOptions &code, const Target &
   for (const std::string &path : listItems(code.tuning)) {
     auto buffer = llvm::MemoryBuffer::getFile(path);
     if (!buffer) {
-      diagnostics.error("cannot read '" + path + "': " + buffer.getError().message());
+      diagnostics.error("cannot read '" + path + "': " + buffer.getError().message() +
+                        nearFile(path));
       return nullptr;
     }
     if (!addTuning((*buffer)->getBuffer(), path, target, *all, diagnostics))

@@ -11,6 +11,7 @@
 
 #include "ir/Entries.h"
 #include "ir/Names.h"
+#include "ir/NearFile.h"
 
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -73,7 +74,8 @@ std::unique_ptr<OnnxModel> OnnxModel::load(llvm::StringRef path, Diagnostics &di
   auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/false,
                                             /*RequiresNullTerminator=*/false);
   if (!buffer) {
-    diagnostics.error(quoted(path) + " cannot be read: " + buffer.getError().message());
+    diagnostics.error(quoted(path) + " cannot be read: " + buffer.getError().message() +
+                      nearFile(path));
     return nullptr;
   }
   if ((*buffer)->getBufferSize() == 0) {

@@ -1,6 +1,8 @@
 // Implements reading and writing of .tn files, and diagnostics with carets into their text.
 #include "ir/Text.h"
 
+#include "ir/NearFile.h"
+
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/raw_ostream.h"
@@ -33,7 +35,8 @@ std::unique_ptr<Module> readModule(Context &context, llvm::StringRef path, Diagn
                                    ModuleCheck check) {
   auto buffer = llvm::MemoryBuffer::getFile(path);
   if (!buffer) {
-    diagnostics.error("cannot read '" + path.str() + "': " + buffer.getError().message());
+    diagnostics.error("cannot read '" + path.str() + "': " + buffer.getError().message() +
+                      nearFile(path));
     return nullptr;
   }
   auto data = llvm::MemoryBuffer::getFile(path + ".data", /*IsText=*/false,

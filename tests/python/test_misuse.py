@@ -21,7 +21,8 @@ DIGITS = ROOT / "examples/digits/digits.onnx"
 LATER = ROOT / "tests/lit/emit/cpu-bf16.tn"
 SMALL = ROOT / "tests/lit/driver/Inputs/small.tn"
 
-# Status, words (D: a network, S: a module as imported, P: one past that, O: an output), what the message says.
+# Status, words (D: a network, S: a module as imported, P: one past that, N and T: slips of the first two, O: an output), what the
+# message says.
 CASES = """
 2 | compile                                             | --output is required
 2 | compile D                                           | --output is required
@@ -82,6 +83,8 @@ CASES = """
 1 | compile D -o O.cpp --op=nowhere.tn                  | nowhere.tn
 1 | compile D -o O.cpp --tuning=nowhere.json            | nowhere.json
 1 | compile nowhere.onnx -o O.cpp                       | nowhere.onnx
+1 | compile N -o O.cpp                                  | No such file or directory; did you mean 'digits.onnx'?
+1 | compile D -o O.cpp --op=T                           | No such file or directory; did you mean 'small.tn'?
 1 | compile . -o O.cpp                                  | .
 1 | compile D -o nowhere/O.cpp                          | nowhere
 1 | compile D -o O.cpp --depfile=nowhere/O.d            | cannot write 'nowhere/O.d'
@@ -193,7 +196,8 @@ def rows():
 
 def answered(words: str, folder: Path) -> tuple[subprocess.CompletedProcess, list[Path]]:
     """What a command answers, and the files that it left."""
-    replaced = {"D": str(DIGITS), "S": str(SMALL), "P": str(LATER)}
+    replaced = {"D": str(DIGITS), "S": str(SMALL), "P": str(LATER), "N": str(DIGITS.with_name("digit.onx")),
+                "--op=T": f"--op={SMALL.with_name('smal.tn')}"}  # fmt: skip
     given = [replaced.get(word, word) for word in shlex.split(re.sub(r"--(reference|save)=D\b", rf"--\1={DIGITS}", words))]
     answer = subprocess.run([binary(), *given], cwd=folder, capture_output=True, text=True, stdin=subprocess.DEVNULL,
                             timeout=300)  # fmt: skip
