@@ -3,6 +3,7 @@
 
 #include "compiler/OptionForms.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringRef.h"
 
@@ -13,9 +14,8 @@ static std::string extentsForm(const std::string &text) {
   llvm::SmallVector<llvm::StringRef, 6> extents;
   llvm::StringRef(text).split('=').second.split(extents, ',');
   for (llvm::StringRef e : extents) {
-    int64_t extent;
     e = e.trim();
-    if (!e.empty() && llvm::isDigit(e[0]) && e.getAsInteger(10, extent) && !e.contains('*') &&
+    if (!e.empty() && llvm::isDigit(e[0]) && !llvm::all_of(e, llvm::isDigit) && !e.contains('*') &&
         !e.contains('+'))
       return "expected extents parted by commas, as in NAME=1,3,224,224, found '" + e.str() + "'";
   }
