@@ -361,18 +361,17 @@ Value *padOrCut(Node &n, Value *v, Dims low, Dims high, Value *value, const std:
   bool cuts = false, pads = false;
   for (size_t d = 0; d < low.size(); ++d)
     for (Dims *side : {&low, &high}) {
-      Dim p = (*side)[d];
-      if (p.lower() < 0 && p.upper() >= 0 && !p.isConstant())
-        return n.error("the sign of pad " + text({p}, "") + " depends on a symbolic dimension");
-      if (p.upper() < 0) {
-        Dim cut = n.dim(0) - p;
-        if (side == &low)
-          starts[d] = cut;
-        sizes[d] = max(sizes[d] - cut, n.dim(0));
-        (*side)[d] = n.dim(0);
-        cuts = true;
-      }
-      pads |= !(*side)[d].isConstant(0);
+      // What is put there and what is cut off, whichever the values of open extents decide. Written
+      // in the same maximum, both cancel in the result's extent.
+      const Dim put = max((*side)[d], n.dim(0)), cut = put - (*side)[d];
+      (*side)[d] = put;
+      pads |= !put.isConstant(0);
+      if (cut.isConstant(0))
+        continue;
+      if (side == &low)
+        starts[d] = cut;
+      sizes[d] = max(sizes[d] - cut, n.dim(0));
+      cuts = true;
     }
   if (cuts)
     v = n.b.value(Op::Slice, {v},
