@@ -46,17 +46,6 @@ Dim scaled(Dim extent, double scale) {
   return floorDiv(extent * numerator, int64_t(1) << shift);
 }
 
-/// Numbers of a known float operand; None after an error.
-llvm::Optional<Floats> numbers(Node &n, unsigned i) {
-  auto t = n.constantOperand(i);
-  if (!t)
-    return llvm::None;
-  Floats list;
-  for (int64_t k = 0; k < t->size(); ++k)
-    list.push_back(t->at(k));
-  return list;
-}
-
 struct Geometry {
   Dims shape;
   Floats scales;
@@ -66,44 +55,38 @@ struct Geometry {
   std::vector<ResampledAxis> atRunTime = {};
 };
 
-struct Scale {
-  double known = 0;
-  Value *atRunTime = nullptr; // of rank 0
-};
-using Scales = std::vector<Scale>;
+using Numbers = std::vector<Number>;
 
-/// Operand `i`, a list whose elements may be known one by one; None after an error.
-llvm::Optional<Scales> scalesOperand(Node &n, unsigned i) {
-  Scales scales;
-  if (auto known = n.knownOperand(i)) {
+/// Adds the elements of `list`, of rank 1; false after an error. Exporters concatenate those that
+/// are constants and the others.
+bool addNumbers(Node &n, Value *list, Numbers &numbers) {
+  if (const auto known = knownTensor(list)) {
     for (int64_t k = 0; k < known->size(); ++k)
-      scales.push_back({known->at(k)});
-    return scales;
+      numbers.push_back({known->at(k)});
+    return true;
   }
+  if (Operation *def = list->def(); def && def->is(Op::Concat))
+    return llvm::all_of(def->operands(), [&](Value *v) { return addNumbers(n, v, numbers); });
+  for (int64_t k = 0; k < list->type().upperElements(); ++k) {
+    Value *one = sliceAlong(n.b, list, 0, n.dim(k), n.dim(1), 1);
+    numbers.push_back({0, one ? n.b.reshape(one, {}) : nullptr});
+    if (!numbers.back().atRunTime)
+      return false;
+  }
+  return true;
+}
+
+/// Operand `i`, a list of up to `most` floats, which may be known one by one; None after an error.
+llvm::Optional<Numbers> numbersOperand(Node &n, unsigned i, int64_t most) {
   if (!n.checkRank(i, 1, 1) || !n.checkFloat(i))
     return llvm::None;
-  if (!n.type(i).dim(0).isConstant() || n.type(i).dim(0).constant() > int64_t(n.rank(0))) {
-    n.error("expected a scale per dimension, found " + toString(n.type(i)));
+  if (!n.type(i).dim(0).isConstant() || n.type(i).dim(0).constant() > most) {
+    n.error("operand " + n.inputName(i) + ": expected up to " + std::to_string(most) +
+            " numbers, found " + toString(n.type(i)));
     return llvm::None;
   }
-  // Exporters concatenate the constant ones and the others.
-  Operation *def = n.input(i)->def();
-  const bool joined = def && def->is(Op::Concat);
-  for (Value *part : joined ? llvm::SmallVector<Value *, 4>(def->operands())
-                            : llvm::SmallVector<Value *, 4>{n.input(i)}) {
-    const auto known = knownTensor(part);
-    for (int64_t k = 0; k < part->type().upperElements(); ++k) {
-      if (known) {
-        scales.push_back({known->at(k)});
-        continue;
-      }
-      Value *one = sliceAlong(n.b, part, 0, n.dim(k), n.dim(1), 1);
-      scales.push_back({0, one ? n.b.reshape(one, {}) : nullptr});
-      if (!scales.back().atRunTime)
-        return llvm::None;
-    }
-  }
-  return scales;
+  Numbers numbers;
+  return addNumbers(n, n.input(i), numbers) ? llvm::Optional<Numbers>(numbers) : llvm::None;
 }
 
 /// Dimension `d` of operand 0, `part` of it, times `scale` of rank 0, rounded down; null after an
@@ -119,7 +102,7 @@ Value *scaledAtRunTime(Node &n, unsigned d, Value *scale, double part) {
 }
 
 /// From scales for `axes`.
-llvm::Optional<Geometry> fromScales(Node &n, const Scales &scales, const Ints &axes,
+llvm::Optional<Geometry> fromScales(Node &n, const Numbers &scales, const Ints &axes,
                                     const Floats &roi) {
   Type t = n.type(0);
   Geometry g{Dims(t.shape().begin(), t.shape().end()), Floats(t.rank(), 1)};
@@ -128,7 +111,7 @@ llvm::Optional<Geometry> fromScales(Node &n, const Scales &scales, const Ints &a
             std::to_string(scales.size()));
     return llvm::None;
   }
-  const bool known = llvm::none_of(scales, [](const Scale &s) { return s.atRunTime; });
+  const bool known = llvm::none_of(scales, [](const Number &s) { return s.atRunTime; });
   for (size_t i = 0; i < axes.size(); ++i) {
     const unsigned d = unsigned(axes[i]);
     const double scale = scales[i].known;
@@ -161,7 +144,7 @@ llvm::Optional<Geometry> fromScales(Node &n, const Scales &scales, const Ints &a
       g.shape[d] = (*extents)[0];
       extent = n.graph.state.pinned(extent);
     }
-    g.atRunTime.push_back({d, g.shape[d], extent, factor, start, end});
+    g.atRunTime.push_back({d, g.shape[d], extent, factor, {start}, {end}});
   }
   return g;
 }
@@ -225,6 +208,30 @@ llvm::Optional<Geometry> fromSizes(Node &n, Shape sizes, const Ints &axes,
   return g;
 }
 
+/// What a region in `g` is, whose starts and ends are known at run time only; false after an error.
+bool cropAtRunTime(Node &n, Geometry &g, const Ints &axes, const Numbers &roi) {
+  if (!n.has(3)) {
+    n.error("operand roi is not known at compile time: expected sizes instead of scales; write "
+            "sizes, or bind the input that it is computed from with --bind NAME=@FILE");
+    return false;
+  }
+  Value *sizes = n.graph.state.pinned(n.input(3));
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const unsigned d = unsigned(axes[i]);
+    const Number &start = roi[i], &end = roi[i + axes.size()];
+    if (g.shape[d] == n.type(0).dim(d) && !start.atRunTime && !end.atRunTime && start.known == 0 &&
+        end.known == 1)
+      continue;
+    Value *extent = sliceAlong(n.b, sizes, 0, n.dim(int64_t(i)), n.dim(1), 1);
+    extent = extent ? n.b.cast(n.b.reshape(extent, {}), Element::I64) : nullptr;
+    if (!extent)
+      return false;
+    g.atRunTime.push_back({d, g.shape[d], extent, nullptr, start, end});
+  }
+  g.fromExtents = false;
+  return true;
+}
+
 /// `x`, operand 0 or what became of it, resampled to `g`; null after an error.
 Value *resampled(Node &n, Value *x, const Geometry &g, const Resampling &how, bool antialias,
                  const Floats &roi) {
@@ -279,7 +286,7 @@ void importByScales(Node &n) {
     mode = "linear";
   if (!checkWord(n, "mode", mode, {"nearest", "linear"}))
     return;
-  Scales scales;
+  Numbers scales;
   for (double scale : n.floatsAttr("scales"))
     scales.push_back({scale});
   if (n.opset >= 9) {
@@ -287,7 +294,7 @@ void importByScales(Node &n) {
       n.error("operand 1 (scales) is missing: expected it in this operator; write it");
       return;
     }
-    auto given = scalesOperand(n, 1);
+    auto given = numbersOperand(n, 1, n.rank(0));
     if (!given)
       return;
     scales = *given;
@@ -349,20 +356,22 @@ void importResize(Node &n) {
     }
   }
   Floats roi; // starts, ends of all dimensions
+  Numbers region;
   if (how.coordinates == "tf_crop_and_resize") {
-    auto given = n.has(1) ? numbers(n, 1) : Floats();
+    auto given = n.has(1) ? numbersOperand(n, 1, 2 * int64_t(axes.size())) : Numbers();
     if (!given)
       return;
-    if (given->size() != 2 * axes.size()) {
+    region = *given;
+    if (region.size() != 2 * axes.size()) {
       n.error("operand roi: expected " + std::to_string(2 * axes.size()) + " numbers, found " +
-              std::to_string(given->size()));
+              std::to_string(region.size()));
       return;
     }
     roi.assign(rank, 0);
     roi.resize(2 * size_t(rank), 1);
     for (size_t i = 0; i < axes.size(); ++i) {
-      roi[size_t(axes[i])] = (*given)[i];
-      roi[size_t(axes[i]) + rank] = (*given)[i + axes.size()];
+      roi[size_t(axes[i])] = region[i].known;
+      roi[size_t(axes[i]) + rank] = region[i + axes.size()].known;
     }
   }
   // An empty tensor counts as left out.
@@ -372,11 +381,14 @@ void importResize(Node &n) {
     if (auto sizes = n.shapeOperand(3))
       g = fromSizes(n, *sizes, axes, policy);
   } else if (present(2)) {
-    if (auto scales = scalesOperand(n, 2))
+    if (auto scales = numbersOperand(n, 2, n.rank(0)))
       g = fromScales(n, *scales, axes, roi);
   } else {
     n.error("expected scales or sizes, found neither");
   }
+  if (g && llvm::any_of(region, [](const Number &v) { return v.atRunTime; }) &&
+      !cropAtRunTime(n, *g, axes, region))
+    return;
   if (g)
     n.set(0, resampled(n, n.input(0), *g, how, n.boolAttr("antialias", false), roi));
 }

@@ -158,6 +158,61 @@ TEST(Resize, Opset10PicksFromAboveWhereItShrinks) {
   }
 }
 
+TEST(Resize, RegionsFromDataGiveWhatKnownOnesGive) {
+  // As tf2onnx writes crop_and_resize: starts and ends of channels are constants.
+  const Tensor x = picture({1, 2, 5, 4}, Element::F32);
+  for (const char *mode : {"nearest", "linear"})
+    for (std::vector<double> box : {std::vector<double>{0.1, 0.2, 0.9, 0.6},
+                                    {0, 0, 1, 1},
+                                    {0.8, 0.5, 0.2, 0.5},
+                                    {-0.2, 0.3, 1.4, 0.9}}) {
+      auto model = [&](bool known) {
+        TestModel m;
+        m.input("x", {"1", "2", "5", "4"});
+        m.input("low", {"2"});
+        m.input("high", {"2"});
+        weight(m.graph, "zeros", {2}, 0);
+        weight(m.graph, "ones", {2}, 1);
+        ints(m.graph, "sizes", {1, 2, 3, 3});
+        if (known) {
+          auto *roi = m.graph.add_initializer();
+          roi->set_name("roi");
+          roi->set_data_type(onnx::TensorProto::FLOAT);
+          roi->add_dims(8);
+          for (double v : {0.0, 0.0, box[0], box[1], 1.0, 1.0, box[2], box[3]})
+            roi->add_float_data(float(v));
+        } else {
+          set(m.node("Concat", {"zeros", "low"}, {"starts"}), "axis", 0);
+          set(m.node("Concat", {"ones", "high"}, {"ends"}), "axis", 0);
+          set(m.node("Concat", {"starts", "ends"}, {"roi"}), "axis", 0);
+        }
+        auto *n = m.node("Resize", {"x", "roi", "", "sizes"}, {"y"});
+        set(n, "mode", std::string(mode));
+        set(n, "coordinate_transformation_mode", std::string("tf_crop_and_resize"));
+        setFloat(n, "extrapolation_value", 9);
+        m.output("y");
+        return m;
+      };
+      const std::vector<Tensor> operands{x, floats({2}, {box[0], box[1]}),
+                                         floats({2}, {box[2], box[3]})};
+      Imported dynamic(model(false));
+      ASSERT_TRUE(dynamic) << dynamic.messages;
+      EXPECT_EQ(toString(dynamic.outputType()), "tensor<1x2x3x3xf32>");
+      expectSame(dynamic.run(operands)[0], Imported(model(true)).run(operands)[0], mode);
+    }
+}
+
+TEST(Resize, RegionsFromDataTakeSizes) {
+  TestModel m;
+  m.input("x", {"4"});
+  m.input("roi", {"2"});
+  weight(m.graph, "scales", {1}, 2);
+  auto *n = m.node("Resize", {"x", "roi", "scales"}, {"y"});
+  set(n, "coordinate_transformation_mode", std::string("tf_crop_and_resize"));
+  m.output("y");
+  EXPECT_TRUE(mentions(Imported(m).messages, "expected sizes instead of scales"));
+}
+
 TEST(Resize, OpenDimensionsScaleToKnownSizes) {
   TestModel m;
   m.input("x", {"N", "3"});
