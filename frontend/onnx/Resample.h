@@ -14,10 +14,12 @@ struct Resampling {
   double extrapolation = 0;
 };
 
-/// A number that is known when compiling, or a value of rank 0.
+/// A number that is known when compiling, or a value of rank 0, which may be the quotient of two
+/// extents.
 struct Number {
   double known = 0;
   Value *atRunTime = nullptr;
+  Dim numerator = {}, denominator = {};
 };
 
 /// A dimension that changes.

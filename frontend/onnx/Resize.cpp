@@ -57,6 +57,24 @@ struct Geometry {
 
 using Numbers = std::vector<Number>;
 
+/// Finds of which extents element `k` of `list` is the quotient: exporters write so the scales that
+/// lead to a size.
+void findQuotient(Value *list, int64_t k, Number &number) {
+  Operation *div = list->def();
+  if (!div || !div->is(Op::Map) || div->numOperands() != 2)
+    return;
+  Region &body = div->region();
+  Operation &first = body.front(), *yield = body.terminator();
+  if (!first.is(Op::Div) || yield->operand(0) != first.result() ||
+      first.operand(0) != body.argument(0) || first.operand(1) != body.argument(1))
+    return;
+  const auto over = inferValue(div->operand(0)), under = inferValue(div->operand(1));
+  if (!over || !under || over->size() != under->size() || size_t(k) >= over->size())
+    return;
+  number.numerator = (*over)[size_t(k)];
+  number.denominator = (*under)[size_t(k)];
+}
+
 /// Adds the elements of `list`, of rank 1; false after an error. Exporters concatenate those that
 /// are constants and the others.
 bool addNumbers(Node &n, Value *list, Numbers &numbers) {
@@ -72,6 +90,7 @@ bool addNumbers(Node &n, Value *list, Numbers &numbers) {
     numbers.push_back({0, one ? n.b.reshape(one, {}) : nullptr});
     if (!numbers.back().atRunTime)
       return false;
+    findQuotient(list, k, numbers.back());
   }
   return true;
 }
@@ -112,6 +131,19 @@ llvm::Optional<Geometry> fromScales(Node &n, const Numbers &scales, const Ints &
     return llvm::None;
   }
   const bool known = llvm::none_of(scales, [](const Number &s) { return s.atRunTime; });
+  // Sizes over extents, beside dimensions that stay: the quotients of the extents, not their values
+  // at run time, whose product with an extent may round to another size.
+  bool quotients = !known && roi.empty();
+  for (size_t i = 0; i < axes.size(); ++i)
+    quotients &= scales[i].numerator ? scales[i].denominator == t.dim(unsigned(axes[i]))
+                                     : !scales[i].atRunTime && scales[i].known == 1;
+  if (quotients) {
+    g.fromExtents = true;
+    for (size_t i = 0; i < axes.size(); ++i)
+      if (scales[i].numerator)
+        g.shape[size_t(axes[i])] = scales[i].numerator;
+    return g;
+  }
   for (size_t i = 0; i < axes.size(); ++i) {
     const unsigned d = unsigned(axes[i]);
     const double scale = scales[i].known;

@@ -231,6 +231,46 @@ TEST(Resize, OpenDimensionsScaleToKnownSizes) {
   }
 }
 
+TEST(Resize, ScalesThatAreSizesOverExtentsLeadToTheSizes) {
+  // As PyTorch writes sizes for opsets 9 and 10, which have scales alone.
+  for (const char *of : {"x", "z"}) {
+    TestModel m(10);
+    m.input("x", {"1", "W"});
+    m.input("z", {"1", "V"});
+    m.input("like", {"1", "T"});
+    weight(m.graph, "one", {1}, 1);
+    ints(m.graph, "second", {1});
+    for (const char *name : {"like", of}) {
+      const std::string v = name;
+      m.node("Shape", {v}, {v + "shape"});
+      m.node("Gather", {v + "shape", "second"}, {v + "last"});
+      set(m.node("Cast", {v + "last"}, {v + "float"}), "to", onnx::TensorProto::FLOAT);
+    }
+    m.node("Div", {"likefloat", std::string(of) + "float"}, {"scale"});
+    set(m.node("Concat", {"one", "scale"}, {"scales"}), "axis", 0);
+    set(m.node("Resize", {"x", "scales"}, {"up"}), "mode", std::string("linear"));
+    m.node("Add", {"up", "like"}, {"y"});
+    m.output("y");
+    ImportOptions open;
+    open.ranges = {{"W", {1, 9}}, {"V", {1, 9}}, {"T", {1, 9}}};
+    Imported i(m, open);
+    if (std::string(of) == "z") { // of another image: whatever that gives
+      EXPECT_TRUE(mentions(i.messages, "shapes do not broadcast"));
+      continue;
+    }
+    ASSERT_TRUE(i) << i.messages;
+    EXPECT_EQ(toString(i.outputType()), "tensor<1x{T}xf32>");
+    for (int64_t w : {2, 3})
+      for (int64_t t : {1, 5, 7}) {
+        ImportOptions known;
+        known.bindDims = {{"W", w}, {"T", t}, {"V", 1}};
+        const std::vector<Tensor> operands{picture({1, w}, Element::F32), floats({1, 1}, {0}),
+                                           picture({1, t}, Element::F32)};
+        expectSame(i.run(operands)[0], Imported(m, known).run(operands)[0], std::to_string(t));
+      }
+  }
+}
+
 TEST(Resize, OneSizeMayBeAScalar) {
   TestModel m(18);
   m.input("x", {"N", "3"});
