@@ -11,14 +11,16 @@
 namespace tenon::frontend {
 namespace {
 
-/// `extent` times `scale`, rounded down; null when that is too large. A number of f32 is a fraction
-/// whose denominator is a power of 2; a shorter one serves where it gives the same extents.
+/// `extent` times `scale`, rounded down; null when that is too large. The product is one of f32, as
+/// ONNX's shape inference and others have it: 3 times 5/3 are 5, though that scale, rounded, is
+/// less. A number of f32 is a fraction whose denominator is a power of 2; a shorter one serves
+/// where it gives the same extents.
 Dim scaled(Dim extent, double scale) {
   constexpr int64_t kMostTried = 1 << 14;
   if (scale == 1)
     return extent;
   Context &c = *extent.node()->context;
-  auto product = [&](int64_t v) { return std::floor(double(v) * scale); };
+  auto product = [&](int64_t v) { return std::floor(double(float(v) * float(scale))); };
   if (!(product(extent.upper()) < 1e12))
     return Dim();
   if (extent.isConstant())
@@ -113,10 +115,10 @@ llvm::Optional<Numbers> numbersOperand(Node &n, unsigned i, int64_t most) {
 Value *scaledAtRunTime(Node &n, unsigned d, Value *scale, double part) {
   Value *in = extentProduct(n.b, n.input(0), {int64_t(d)}, Element::I64);
   return pointwise(n.b, {in, scale}, [&](Scalars &s, llvm::ArrayRef<Value *> a) {
-    Scalars exact{s.b, Element::F64};
-    Value *factor = s(Op::Mul, exact.cast(a[1], exact.type), exact.c(part));
-    Value *size = s(Op::Mul, exact.cast(a[0], exact.type), factor);
-    return exact.cast(s(Op::Floor, s(Op::Max, size, exact.c(0))), Element::I64);
+    Scalars single{s.b, Element::F32};
+    Value *factor = s(Op::Mul, single.cast(a[1], single.type), single.c(part));
+    Value *size = s(Op::Mul, single.cast(a[0], single.type), factor);
+    return single.cast(s(Op::Floor, s(Op::Max, size, single.c(0))), Element::I64);
   });
 }
 

@@ -271,6 +271,25 @@ TEST(Resize, ScalesThatAreSizesOverExtentsLeadToTheSizes) {
   }
 }
 
+TEST(Resize, SizesAreProductsOfSingles) {
+  for (int64_t opset : {10, 13})
+    for (bool open : {false, true}) {
+      TestModel m(opset);
+      m.input("x", {open ? "N" : "3"});
+      weight(m.graph, "scale", {1}, 5.0f / 3); // less than that
+      if (opset < 11)
+        m.node("Resize", {"x", "scale"}, {"y"});
+      else
+        m.node("Resize", {"x", "", "scale"}, {"y"});
+      m.output("y");
+      ImportOptions range;
+      range.ranges = {{"N", {1, 9}}};
+      Imported i(m, open ? range : ImportOptions());
+      ASSERT_TRUE(i) << i.messages;
+      EXPECT_EQ(i.run({floats({3}, {1, 2, 3})})[0].size(), 5) << opset << open;
+    }
+}
+
 TEST(Resize, OneSizeMayBeAScalar) {
   TestModel m(18);
   m.input("x", {"N", "3"});
