@@ -191,6 +191,58 @@ llvm::Optional<int64_t> multiple(Dim a, Dim b) {
              : llvm::None;
 }
 
+/// From sizes for `axes` of open extents, one of which decides the scale of all: the smallest, or
+/// the largest, quotient of a size and an extent.
+llvm::Optional<Geometry> keepingRatio(Node &n, const Ints &sizes, const Ints &axes, bool largest) {
+  const Type t = n.type(0);
+  Geometry g{Dims(t.shape().begin(), t.shape().end()), Floats(t.rank(), 1)};
+  llvm::SmallVector<Value *, 4> lengths;
+  for (const int64_t a : axes) {
+    if (t.dim(unsigned(a)).lower() < 1) {
+      n.error("keep_aspect_ratio_policy of " + toString(t) +
+              ": expected extents from 1 on; give open ones a lower bound with --range");
+      return llvm::None;
+    }
+    lengths.push_back(extentProduct(n.b, n.input(0), {a}, Element::I64));
+  }
+  Value *scale = pointwise(n.b, lengths, [&](Scalars &s, llvm::ArrayRef<Value *> a) {
+    Scalars single{s.b, Element::F32};
+    Value *all = nullptr;
+    for (size_t i = 0; i < a.size(); ++i) {
+      Value *one = single(Op::Div, single.c(double(sizes[i])), single.cast(a[i], single.type));
+      all = all ? single(largest ? Op::Max : Op::Min, all, one) : one;
+    }
+    return all;
+  });
+  for (size_t k = 0; scale && k < axes.size(); ++k) {
+    // That extent times each of the quotients, to the nearest integer: as an extent and as a value.
+    const unsigned d = unsigned(axes[k]);
+    const Dim in = t.dim(d);
+    Dim out = n.dim(sizes[k]);
+    for (size_t i = 0; i < axes.size(); ++i) {
+      const Dim other = t.dim(unsigned(axes[i]));
+      const Dim size = i == k ? out : floorDiv(in * (2 * sizes[i]) + other, other * 2);
+      out = largest ? max(out, size) : min(out, size);
+    }
+    Value *extent = pointwise(n.b, lengths, [&](Scalars &s, llvm::ArrayRef<Value *> a) {
+      auto whole = [&](int64_t v) { return s.b.scalarInt(Element::I64, v); };
+      Value *all = whole(sizes[k]);
+      for (size_t i = 0; i < a.size(); ++i) {
+        if (i == k)
+          continue;
+        Value *twice = s(Op::Add, s(Op::Mul, a[k], whole(2 * sizes[i])), a[i]);
+        all = s(largest ? Op::Max : Op::Min, all, s(Op::Div, twice, s(Op::Mul, a[i], whole(2))));
+      }
+      return all;
+    });
+    if (!extent)
+      return llvm::None;
+    g.shape[d] = out;
+    g.atRunTime.push_back({d, out, extent, scale});
+  }
+  return scale ? llvm::Optional<Geometry>(g) : llvm::None;
+}
+
 /// From sizes for `axes`, which operand 3 holds.
 llvm::Optional<Geometry> fromSizes(Node &n, Shape sizes, const Ints &axes,
                                    const std::string &policy) {
@@ -200,6 +252,14 @@ llvm::Optional<Geometry> fromSizes(Node &n, Shape sizes, const Ints &axes,
     n.error("expected " + std::to_string(axes.size()) + " sizes, found " +
             std::to_string(sizes.size()));
     return llvm::None;
+  }
+  auto isOpen = [&](int64_t axis) { return !t.dim(unsigned(axis)).isConstant(); };
+  auto isKnown = [](Dim size) { return size.isConstant() && size.constant() > 0; };
+  if (policy != "stretch" && llvm::any_of(axes, isOpen) && llvm::all_of(sizes, isKnown)) {
+    Ints known;
+    for (const Dim size : sizes)
+      known.push_back(size.constant());
+    return keepingRatio(n, known, axes, policy == "not_smaller");
   }
   double common = policy == "not_larger" ? INFINITY : 0;
   for (size_t i = 0; i < axes.size(); ++i) {

@@ -271,6 +271,34 @@ TEST(Resize, ScalesThatAreSizesOverExtentsLeadToTheSizes) {
   }
 }
 
+TEST(Resize, OpenExtentsKeepTheirRatio) {
+  // An image of any size into a frame of one, as it is put before detectors.
+  for (const char *policy : {"not_larger", "not_smaller"}) {
+    TestModel m(18);
+    m.input("x", {"2", "H", "W"});
+    ints(m.graph, "sizes", {6, 8});
+    auto *n = m.node("Resize", {"x", "", "", "sizes"}, {"fit"});
+    set(n, "mode", std::string("linear"));
+    set(n, "keep_aspect_ratio_policy", std::string(policy));
+    set(n, "axes", std::vector<int64_t>{1, 2});
+    set(m.node("CenterCropPad", {"fit", "sizes"}, {"y"}), "axes", std::vector<int64_t>{1, 2});
+    m.output("y");
+    ImportOptions open;
+    open.ranges = {{"H", {1, 20}}, {"W", {1, 20}}};
+    Imported i(m, open);
+    ASSERT_TRUE(i) << i.messages;
+    EXPECT_EQ(toString(i.outputType()), "tensor<2x6x8xf32>");
+    for (auto [h, w] : {std::pair(6, 8), std::pair(3, 8), std::pair(20, 7), std::pair(5, 20),
+                        std::pair(1, 1), std::pair(7, 9)}) {
+      ImportOptions known;
+      known.bindDims = {{"H", h}, {"W", w}};
+      const Tensor x = picture({2, h, w}, Element::F32);
+      expectSame(i.run({x})[0], Imported(m, known).run({x})[0],
+                 std::string(policy) + " " + std::to_string(h) + "x" + std::to_string(w));
+    }
+  }
+}
+
 TEST(Resize, SizesAreProductsOfSingles) {
   for (int64_t opset : {10, 13})
     for (bool open : {false, true}) {
