@@ -43,15 +43,16 @@ Dim replaced(Dim d, Dim symbol, Dim by) {
   return d;
 }
 
-/// The smallest constant that a minimum within `d` has; `least` where that is smaller.
-int64_t smallestCut(const DimNode *d, int64_t least) {
+/// The smallest constant that a minimum within `d` has, or a maximum, as in n + 8 - max(n, 8);
+/// `least` where that is smaller.
+int64_t smallestCut(const DimNode *d, int64_t least, bool inMaxima = false) {
   if (!d->lhs)
     return least;
-  if (d->kind == DimKind::Min)
+  if (d->kind == DimKind::Min || (inMaxima && d->kind == DimKind::Max))
     for (const DimNode *side : {d->lhs, d->rhs})
       if (side->kind == DimKind::Constant)
         least = std::min(least, side->value);
-  return smallestCut(d->rhs, smallestCut(d->lhs, least));
+  return smallestCut(d->rhs, smallestCut(d->lhs, least, inMaxima), inMaxima);
 }
 
 /// That an extent of an operand is cut to fewer rows than a decoder's caches hold, such as a square
@@ -225,7 +226,7 @@ std::string agreement(const ModelImport &state, llvm::ArrayRef<TensorOrSequence>
         names += (names.empty() ? "" : ",") + from.symbol().str() + "=" + to.symbol().str();
       return "they agree where extents have one name each, such as --bind " + names;
     }
-    const int64_t cut = smallestCut(a.node(), smallestCut(b.node(), INT64_MAX));
+    const int64_t cut = smallestCut(a.node(), smallestCut(b.node(), INT64_MAX, true), true);
     for (const Dim s : symbols)
       for (const auto &[lower, upper] : {std::pair(s.lower(), cut), std::pair(cut, s.upper())}) {
         if (lower > upper || lower < s.lower() || upper > s.upper())
