@@ -50,6 +50,7 @@
 #include "cpu/epilogue.h"
 #include "cpu/odometer.h"
 #include "cpu/pool.h"
+#include "cpu/prefetch.h"
 #include "cpu/subnormals.h"
 #include "cpu/unroll.h"
 
@@ -131,6 +132,12 @@ TENON_TILE void conv_tile(const Cfg &cfg, const Source &source, const conv_windo
   unroll<MR>([&](auto r)
                  TENON_LAMBDA { unroll<NV>([&](auto v) TENON_LAMBDA { acc[r][v] = V{}; }); });
 
+  // Weights that do not stay in the first cache come from the second, too late for what would
+  // begin to load them by itself.
+  constexpr index_t step = Cfg::nr * index_t(sizeof(W));
+  constexpr bool streams = MR > 1 && kernel_h * kernel_w * channels * step > 16384;
+  [[maybe_unused]] constexpr index_t ahead = ceil_div(2048, step);
+
   const index_t kx_begin = MR == 1 ? window.kx_begin : 0,
                 kx_end = MR == 1 ? window.kx_end : kernel_w;
   const index_t taps = merged ? 1 : kx_end - kx_begin;
@@ -138,6 +145,9 @@ TENON_TILE void conv_tile(const Cfg &cfg, const Source &source, const conv_windo
   const auto add_row = [&](const auto *tap, const W *w) TENON_LAMBDA {
     for (index_t kx = 0; kx < taps; ++kx, tap += source.tap) {
       for (index_t c = 0; c < depth; ++c, w += Cfg::nr) {
+        if constexpr (streams)
+          unroll<NV>([&](auto v)
+                         TENON_LAMBDA { prefetch(w + ahead * Cfg::nr + int(v) * L::width); });
         V weights[NV];
         unroll<NV>([&](auto v)
                        TENON_LAMBDA { weights[v] = convert<V>(load<L>(w + int(v) * L::width)); });
@@ -265,11 +275,11 @@ void conv(const Cfg &cfg, const X &x, const W *w, const Outs &outs, const Ins &i
   constexpr index_t patch_size = mr == 1 ? 1 : kernel_d * kernel_h * span * channels;
   // A width known only at run time may leave little for the last tile: half a one does for that.
   constexpr int half = decltype(cfg.out_w)::is_fixed || mr < 3 ? mr : (mr + 1) / 2;
-  // Dimensions of the outer loop: group, [block], image, [plane], row, tile, [block].
-  constexpr int block_dim = Cfg::filters_outer ? 1 : rank, pixel_dim = Cfg::filters_outer ? 2 : 1,
-                row_dim = pixel_dim + rank - 3;
+  // Dimensions of the outer loop: [group, block], image, [plane], row, tile, [group, block].
+  constexpr int group_dim = Cfg::filters_outer ? 0 : rank - 1, block_dim = group_dim + 1,
+                pixel_dim = Cfg::filters_outer ? 2 : 0, row_dim = pixel_dim + rank - 3;
   odometer<rank + 1> space;
-  space.extents[0] = cfg.groups;
+  space.extents[group_dim] = cfg.groups;
   space.extents[block_dim] = blocks;
   space.extents[pixel_dim] = cfg.batch;
   if constexpr (rank == 5)
@@ -284,7 +294,7 @@ void conv(const Cfg &cfg, const X &x, const W *w, const Outs &outs, const Ins &i
     it.seek(begin);
     bool packed = false;
     for (index_t u = begin; u < end; ++u, it.step()) {
-      const index_t group = it.at[0], block = it.at[block_dim], n = it.at[pixel_dim],
+      const index_t group = it.at[group_dim], block = it.at[block_dim], n = it.at[pixel_dim],
                     od = rank == 5 ? it.at[pixel_dim + 1] : 0, oh = it.at[row_dim],
                     ow = it.at[row_dim + 1] * mr;
       const index_t id = od * index_t(cfg.stride_d) - index_t(cfg.pad_front);

@@ -59,13 +59,13 @@ struct Groups {
     const bool keepsRows = p.dilationH == 1 && p.strideH < p.kernelH;
     const double spread =
         double(span(p, s) * p.channels * p.kernelD) * double(keepsRows ? p.strideH : p.kernelH);
-    // As fitted to kernels of an EPYC with AVX-512, against the same of conv: an operand from
-    // memory, few sums that wait for each other, a patch beyond the first cache; two stores for a
-    // run.
+    // As fitted to kernels of an EPYC and a Xeon with AVX-512, against the same of conv: an operand
+    // from memory, few sums that wait for each other, a patch beyond the first cache; some three
+    // stores for a run.
     const double pace =
         1.27 * std::max(1.0, 8.0 / double(s.mr)) * (patchBytes(problem, s) > (32 << 10) ? 1.5 : 1);
     const double stores =
-        2 * double(width) / double(llvm::GreatestCommonDivisor64(width, p.filters));
+        2.8 * double(width) / double(llvm::GreatestCommonDivisor64(width, p.filters));
     const double vectors = problem.in.level.peakGflops * 1e3 / double(2 * width); // a microsecond
     return units * (products * pace + spread * stores) / vectors + problem.moving();
   }

@@ -100,10 +100,9 @@ void emitWindow(const WindowProblem &problem, const WindowCall &call, StepWriter
       !(x.strides.back().isConstant(p.channels) && (p.channels == 1 || x.strides[1].isConstant(1))))
     cfg.flag("pack_input", true);
   const Element e = problem.sums();
-  if (call.oneLane)
-    cfg.type("lanes", "scalar_lanes");
-  else if (e == Element::F64)
-    cfg.type("lanes", lanesType(problem.width()));
+  const unsigned lanes = call.lanes != 0 ? call.lanes : problem.width();
+  if (lanes != problem.in.level.simdWidth)
+    cfg.type("lanes", lanesType(lanes));
   cfg.type("accumulator", cppElement(e));
   const std::string config = cfg.finish();
 

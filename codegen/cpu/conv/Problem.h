@@ -49,7 +49,7 @@ struct WindowCall {
   bool depthwise = false;
   bool dot = false;
   bool pixelsOuter = false;
-  bool oneLane = false;
+  unsigned lanes = 0; // of its vectors; 0: as many as they have
   bool rowRuns = false;
 };
 

@@ -26,13 +26,12 @@ template <bool Int8> struct Blocked {
 
   static void candidates(const Problem &problem, std::vector<Schedule> &out) {
     const ConvProblem &p = problem.conv;
-    const unsigned width = problem.width();
-    // Blocks of filters must not straddle groups; single filters never do.
-    const bool whole = p.groups == 1 || p.filters % width == 0;
     const Dim most = problem.columns();
     const Dim rows = hasPatches(problem) ? most : most.node()->context->dim(1);
+    // Blocks of filters must not straddle groups.
     for (const TileShape &t :
-         tileShapes(rows, p.filters, whole ? width : 1, problem.in.level.simdRegisters))
+         tileShapes(rows, p.filters, p.groups == 1 ? problem.width() : groupWidth(problem),
+                    problem.in.level.simdRegisters))
       if (p.groups == 1 || p.filters % t.nr == 0)
         out.push_back({t});
   }
@@ -64,23 +63,35 @@ template <bool Int8> struct Blocked {
 
   static void emit(const Problem &p, const Schedule &s, StepWriter &out) {
     WindowCall call{"conv", printedOf(s)};
-    call.pixelsOuter = pixelsOuter(p.conv, s);
-    call.oneLane = s.nr % p.width() != 0;
+    call.pixelsOuter = pixelsOuter(p, s);
+    call.lanes = lanesOf(p, s);
     emitWindow(p, call, out);
   }
 
 private:
+  /// Lanes that the filters of a group fill: a vector, or a part of one with registers of its own.
+  static unsigned groupWidth(const Problem &p) {
+    constexpr unsigned least = 4;
+    const auto width = unsigned(llvm::GreatestCommonDivisor64(p.width(), p.conv.filters));
+    return width < least ? 1 : width;
+  }
   /// Single columns need no patch with zeros on the stack of a microcontroller.
   static bool hasPatches(const Problem &p) { return p.in.level.family->facts.hosted; }
   /// Columns that are no whole vectors are taken one by one.
   static unsigned lanesOf(const Problem &p, const Schedule &s) {
-    return s.nr % p.width() == 0 ? p.width() : 1;
+    for (unsigned width : {p.width(), groupWidth(p)})
+      if (s.nr % width == 0)
+        return width;
+    return 1;
   }
   /// Whether tiles of pixels are the outer loop: where one block of weights does not stay in the
   /// first cache anyway but all of them do in the second, the image is then read and written once.
-  static bool pixelsOuter(const ConvProblem &p, const Schedule &s) {
+  /// So it is where groups share its lines.
+  static bool pixelsOuter(const Problem &problem, const Schedule &s) {
+    const ConvProblem &p = problem.conv;
     const int64_t depth = 4 * p.channels * p.taps();
-    return depth * s.nr > (24 << 10) && depth * p.filters <= (512 << 10);
+    return (depth * s.nr > (24 << 10) || (p.groups > 1 && p.filters < problem.width())) &&
+           depth * p.groups * p.filters <= (512 << 10);
   }
 };
 

@@ -89,11 +89,11 @@ TEST(ConvTactic, ThreeDimensions) {
 TEST(ConvGroupsTactic, PlanesAndVolumes) {
   CompiledCase c;
   c.text = R"(module "m" stage=imported {
-  graph @main (%x "x": tensor<2x20x9x11xf32>, %d "d": tensor<1x8x4x6x5xf32>, %l "l": tensor<1x12x30xf32>) -> ("a", "b", "c") {
+  graph @main (%x "x": tensor<2x20x9x11xf32>, %d "d": tensor<1x24x4x6x5xf32>, %l "l": tensor<1x12x30xf32>) -> ("a", "b", "c") {
     %w = constant {value = random<20x4x3x3xf32>} : tensor<20x4x3x3xf32>
     %a = conv %x, %w {groups = 5, pads = [1, 1, 1, 1]} : tensor<2x20x9x11xf32>
-    %v = constant {value = random<8x4x3x2x3xf32>} : tensor<8x4x3x2x3xf32>
-    %b = conv %d, %v {groups = 2, strides = [1, 2, 1], pads = [1, 0, 1, 1, 0, 1]} : tensor<1x8x4x3x5xf32>
+    %v = constant {value = random<24x4x3x2x3xf32>} : tensor<24x4x3x2x3xf32>
+    %b = conv %d, %v {groups = 6, strides = [1, 1, 1], pads = [1, 0, 1, 1, 0, 1]} : tensor<1x24x4x5x5xf32>
     %u = constant {value = random<18x4x5xf32>} : tensor<18x4x5xf32>
     %c = conv %l, %u {groups = 3, strides = [2], pads = [2, 2]} : tensor<1x18x15xf32>
     return %a, %b, %c
@@ -101,6 +101,22 @@ TEST(ConvGroupsTactic, PlanesAndVolumes) {
 })";
   c.tactics = {"conv_groups", "conv_groups", "conv_groups"};
   c.targets = {"cpu:x86-64-v3", "cpu:native"};
+  check(c);
+}
+
+TEST(ConvTactic, GroupsOfPartsOfVectors) {
+  CompiledCase c;
+  c.text = R"(module "m" stage=imported {
+  graph @main (%x "x": tensor<2x40x21x23xf32>, %l "l": tensor<1x48x39xf32>) -> ("a", "b") {
+    %w = constant {value = random<40x8x3x3xf32>} : tensor<40x8x3x3xf32>
+    %a = conv %x, %w {groups = 5, strides = [2, 2], pads = [1, 1, 1, 1]} : tensor<2x40x11x12xf32>
+    %v = constant {value = random<48x24x5xf32>} : tensor<48x24x5xf32>
+    %b = conv %l, %v {groups = 2, strides = [2], pads = [2, 2]} : tensor<1x48x20xf32>
+    return %a, %b
+  }
+})";
+  c.tactics = {"conv", "conv"};
+  c.targets = {"cpu:x86-64-v4"};
   check(c);
 }
 

@@ -197,6 +197,18 @@ struct Grouped : Base {
 };
 TEST(Conv, Grouped) { check<Grouped>(); }
 
+/// Groups whose filters fill half a vector, all of them for each tile of pixels.
+struct HalfVectors : Grouped {
+  static constexpr int nr = W > 1 ? W / 2 : 1;
+  EXTENTS(6, 17, 3, 6, 5, nr)
+#if TENON_SIMD_WIDTH > 1
+  using lanes = simd<nr>;
+#endif
+  static constexpr bool filters_outer = false;
+};
+TEST(Conv, GroupsOfHalfVectors) { check<HalfVectors>(); }
+TEST(Conv, GroupsOfHalfVectorsPrologue) { check<HalfVectors, true>(); }
+
 struct LongFilter : Base {
   EXTENTS(1, 150, 1, 20, 1, 7)
   static constexpr fixed<1> kernel_h{};
