@@ -14,6 +14,18 @@ Value *rounded(Scalars &s, Value *x) {
            s(Op::Floor, s(Op::Add, x, s.c(0.5))));
 }
 
+/// Of the regions: the image, x1, y1, x2, y2; [regions] each. Empty after an error.
+llvm::SmallVector<Value *, 5> columnsOf(Node &n, Value *rois) {
+  llvm::SmallVector<Value *, 5> columns;
+  for (int64_t k = 0; k < 5; ++k) {
+    Value *column = sliceAlong(n.b, rois, 1, n.dim(k), n.dim(1), 1);
+    columns.push_back(column ? n.b.reshape(column, {rois->type().dim(0)}) : nullptr);
+    if (!columns.back())
+      return {};
+  }
+  return columns;
+}
+
 /// First pixel and number of pixels of each cell along a dimension of the image, i64 [regions,
 /// cells]; null after an error. `low` and `high` are the columns of the regions' corners.
 Operation *cellBounds(Node &n, Value *low, Value *high, int64_t cells, const Pixels &pixels,
@@ -63,13 +75,9 @@ void importMaxRoiPool(Node &n) {
   if (!pixels)
     return;
   const Dim regions = n.type(Rois).dim(0);
-  Value *columns[5]; // the image, x1, y1, x2, y2
-  for (int64_t k = 0; k < 5; ++k) {
-    Value *column = sliceAlong(b, n.input(Rois), 1, n.dim(k), n.dim(1), 1);
-    columns[k] = column ? b.reshape(column, {regions}) : nullptr;
-    if (!columns[k])
-      return;
-  }
+  const auto columns = columnsOf(n, n.input(Rois));
+  if (columns.empty())
+    return;
   Operation *rows = cellBounds(n, columns[2], columns[4], cells[0], *pixels, 0);
   Operation *across = cellBounds(n, columns[1], columns[3], cells[1], *pixels, 1);
   if (!rows || !across)
