@@ -2,18 +2,26 @@
 //
 //   tensor<{N}x4x{S}x{S}>  and  tensor<{N}x1x1x{min(S, T)}>    where T is S
 //   tensor<{N}x{S}x64>     and  tensor<1x{min(S, 32)}x64>      where S is at most 32
+//   tensor<{N}x32x64>      and  tensor<1x{min(S, 32)}x64>      where S is at least 32
+//   tensor<1x8x{H}x{W}>    and  tensor<1x8x{floordiv((H + 1), 2) * 2}x...>  where H is even
+//   tensor<{N}x{S}x64>     and  tensor<2x1x64>                 where N is 2
 //
 // Exporters give each input's dimension a name of its own where nobody says that they are equal,
-// and slice tables of positions to the length of a text. Symbols are replaced in the expressions of
-// both extents: where these are equal then, that is what to say.
+// slice tables of positions to the length of a text, and write what a tensor has while they trace.
+// Networks halve an image and join it with what they double. Symbols are replaced in the
+// expressions of both extents: where these are equal then, that is what to say.
 #include "frontend/Agreement.h"
 
 #include "frontend/PositionTables.h"
 #include "frontend/onnx/Node.h"
 #include "ir/BornExtents.h"
 
+#include <set>
+
 namespace tenon::frontend {
 namespace {
+
+using Pair = std::pair<Dim, Dim>;
 
 /// `d` with `by` in place of a symbol.
 Dim replaced(Dim d, Dim symbol, Dim by) {
@@ -35,15 +43,16 @@ Dim replaced(Dim d, Dim symbol, Dim by) {
   return d;
 }
 
-/// The smallest constant that a minimum within `d` has; `least` where that is smaller.
-int64_t smallestCut(const DimNode *d, int64_t least) {
+/// The smallest constant that a minimum within `d` has, or a maximum, as in n + 8 - max(n, 8);
+/// `least` where that is smaller.
+int64_t smallestCut(const DimNode *d, int64_t least, bool inMaxima = false) {
   if (!d->lhs)
     return least;
-  if (d->kind == DimKind::Min)
+  if (d->kind == DimKind::Min || (inMaxima && d->kind == DimKind::Max))
     for (const DimNode *side : {d->lhs, d->rhs})
       if (side->kind == DimKind::Constant)
         least = std::min(least, side->value);
-  return smallestCut(d->rhs, smallestCut(d->lhs, least));
+  return smallestCut(d->rhs, smallestCut(d->lhs, least, inMaxima), inMaxima);
 }
 
 /// That an extent of an operand is cut to fewer rows than a decoder's caches hold, such as a square
@@ -78,8 +87,8 @@ Dim reshaped(Dim elements, llvm::ArrayRef<Dim> shape) {
 
 /// Extents that a node may want to be equal: those at one place, counted from the last, and the
 /// elements of the first operand and of the shape that the second one is.
-llvm::SmallVector<std::pair<Dim, Dim>, 8> pairsOf(llvm::ArrayRef<TensorOrSequence> operands) {
-  llvm::SmallVector<std::pair<Dim, Dim>, 8> pairs;
+llvm::SmallVector<Pair, 8> pairsOf(llvm::ArrayRef<TensorOrSequence> operands) {
+  llvm::SmallVector<Pair, 8> pairs;
   auto add = [&](Dim a, Dim b) {
     if (a != b && !a.isConstant(1) && !b.isConstant(1) && !(a.isConstant() && b.isConstant()))
       pairs.push_back({a, b});
@@ -90,12 +99,97 @@ llvm::SmallVector<std::pair<Dim, Dim>, 8> pairsOf(llvm::ArrayRef<TensorOrSequenc
       if (!x || !y || !x->type().isTensor() || !y->type().isTensor())
         continue;
       const Type a = x->type(), b = y->type();
+      if (const auto shape = i == 0 && k == 1 && b.rank() == 1 ? knownShape(y) : llvm::None) {
+        add(a.elements(), reshaped(a.elements(), *shape));
+        continue;
+      }
       for (unsigned d = 1; d <= std::min(a.rank(), b.rank()); ++d)
         add(a.dim(a.rank() - d), b.dim(b.rank() - d));
-      if (const auto shape = i == 0 && k == 1 && b.rank() == 1 ? knownShape(y) : llvm::None)
-        add(a.elements(), reshaped(a.elements(), *shape));
     }
   return pairs;
+}
+
+/// Whether the extents are equal with other values in place of symbols.
+bool agree(Pair extents, llvm::ArrayRef<Pair> places) {
+  for (const auto &[symbol, by] : places)
+    extents = {replaced(extents.first, symbol, by), replaced(extents.second, symbol, by)};
+  return extents.first == extents.second;
+}
+
+std::string rangeOf(const std::string &name, int64_t lower, int64_t upper) {
+  return "--range " + name + "=" + std::to_string(lower) + ".." + std::to_string(upper);
+}
+
+/// The product of the different constants that quotients in `d` are of, up to `most`.
+int64_t productOfDivisors(const DimNode *d, int64_t most, std::set<int64_t> &seen) {
+  if (!d->lhs)
+    return 1;
+  int64_t product = d->kind == DimKind::FloorDiv && d->rhs->kind == DimKind::Constant &&
+                            seen.insert(d->rhs->value).second
+                        ? std::min(most, d->rhs->value)
+                        : 1;
+  product = std::min(most, product * productOfDivisors(d->lhs, most, seen));
+  return std::min(most, product * productOfDivisors(d->rhs, most, seen));
+}
+
+/// Symbols of the first pair, and of others that need the same, as multiples of the smallest number
+/// that makes them agree.
+std::string multiples(llvm::ArrayRef<Pair> pairs, llvm::ArrayRef<Dim> symbols) {
+  constexpr int64_t kMost = 512;
+  std::set<int64_t> seen;
+  const int64_t most = std::min(kMost, productOfDivisors(pairs[0].first.node(), kMost, seen) *
+                                           productOfDivisors(pairs[0].second.node(), kMost, seen));
+  for (int64_t factor = 2; factor <= most; ++factor) {
+    llvm::SmallVector<Pair, 4> places, others;
+    for (const Dim s : symbols) {
+      if ((s.lower() + factor - 1) / factor > s.upper() / factor)
+        continue;
+      // Nothing of the module has this symbol. It is open far beyond the range: that decides no
+      // quotient.
+      const Dim units = s.node()->context->symbol(s.symbol().str() + " units", 1, 1 << 20);
+      const bool first = mentions(pairs[0].first, s) || mentions(pairs[0].second, s);
+      (first ? places : others).push_back({s, units * factor});
+    }
+    if (!agree(pairs[0], places))
+      continue;
+    for (size_t i = places.size(); i-- > 0;) {
+      llvm::SmallVector<Pair, 4> less(places);
+      less.erase(less.begin() + int64_t(i));
+      if (agree(pairs[0], less))
+        places = less;
+    }
+    for (const Pair &p : pairs.drop_front())
+      for (const Pair &other : others)
+        if (!agree(p, places) && agree(p, other) && !llvm::is_contained(places, other))
+          places.push_back(other);
+    std::string names, bind, ranges;
+    for (const Pair &place : places) {
+      const Dim s = place.first;
+      const std::string name = s.symbol().str(), units = name + std::to_string(factor);
+      names += (names.empty() ? "" : " and ") + quoted(name);
+      bind += (bind.empty() ? " --bind " : ",") + name + "=" + units + "*" + std::to_string(factor);
+      ranges += " " + rangeOf(units, (s.lower() + factor - 1) / factor, s.upper() / factor);
+    }
+    return "they agree where " + names +
+           (places.size() > 1 ? " are multiples of " : " is a multiple of ") +
+           std::to_string(factor) + ":" + bind + ranges;
+  }
+  return "";
+}
+
+/// The smallest value of a symbol with which all pairs agree. Pairs that the node does not ask to
+/// be equal have no such value in common.
+std::string constantOf(llvm::ArrayRef<Pair> pairs, llvm::ArrayRef<Dim> symbols) {
+  constexpr int64_t kMostTried = 4096;
+  for (const Dim s : symbols)
+    for (int64_t c = s.lower(); c <= std::min(s.upper(), s.lower() + kMostTried); ++c)
+      if (llvm::all_of(pairs, [&](const Pair &p) {
+            return agree(p, Pair{s, s.node()->context->dim(c)});
+          }))
+        return "they agree where " + quoted(s.symbol().str()) + " is " + std::to_string(c) +
+               ", which the model may have been traced with: --bind " + s.symbol().str() + "=" +
+               std::to_string(c);
+  return "";
 }
 
 } // namespace
@@ -103,31 +197,53 @@ llvm::SmallVector<std::pair<Dim, Dim>, 8> pairsOf(llvm::ArrayRef<TensorOrSequenc
 std::string agreement(const ModelImport &state, llvm::ArrayRef<TensorOrSequence> operands) {
   if (std::string cut = cutBelowCapacity(state.options, operands); !cut.empty())
     return cut;
-  for (const auto &[a, b] : pairsOf(operands)) {
-    llvm::SmallVector<Dim, 4> symbols; // the inputs', in order of declaration
-    for (const Dim s : llvm::makeArrayRef(state.symbols).take_front(state.inputSymbols))
+  const auto pairs = pairsOf(operands);
+  const auto inputs = llvm::makeArrayRef(state.symbols).take_front(state.inputSymbols);
+  for (size_t at = 0; at < pairs.size(); ++at) {
+    const auto &[a, b] = pairs[at];
+    llvm::SmallVector<Dim, 4> symbols; // in order of declaration
+    for (const Dim s : inputs)
       if (mentions(a, s) || mentions(b, s))
         symbols.push_back(s);
     for (size_t i = 0; i < symbols.size(); ++i)
       for (size_t k = i + 1; k < symbols.size(); ++k)
-        if (replaced(a, symbols[k], symbols[i]) == replaced(b, symbols[k], symbols[i])) {
+        if (agree(pairs[at], Pair{symbols[k], symbols[i]})) {
           const std::string one = symbols[i].symbol().str(), other = symbols[k].symbol().str();
           return "where " + quoted(one) + " and " + quoted(other) +
                  " are one extent, say so with --bind " + other + "=" + one;
         }
-    const int64_t cut = smallestCut(a.node(), smallestCut(b.node(), INT64_MAX));
-    for (const Dim s : symbols) {
-      if (cut < s.lower() || cut >= s.upper())
-        continue;
-      // Nothing of the module has this symbol.
-      const Dim less = s.node()->context->symbol(s.symbol().str() + " cut", s.lower(), cut);
-      if (replaced(a, s, less) == replaced(b, s, less))
-        return "they agree as long as " + quoted(s.symbol().str()) + " is at most " +
-               std::to_string(cut) + ": --range " + s.symbol().str() + "=" +
-               std::to_string(s.lower()) + ".." + std::to_string(cut);
+    // Sums of as many on either side, each extent with a name of its own: in order of declaration.
+    llvm::SmallVector<Dim, 4> left, right;
+    for (const Dim s : symbols)
+      if (mentions(a, s) != mentions(b, s))
+        (mentions(a, s) ? left : right).push_back(s);
+    llvm::SmallVector<Pair, 4> renamed;
+    for (size_t i = 0; i < left.size() && left.size() == right.size(); ++i)
+      renamed.push_back({right[i], left[i]});
+    if (renamed.size() > 1 && agree(pairs[at], renamed)) {
+      std::string names;
+      for (const auto &[from, to] : renamed)
+        names += (names.empty() ? "" : ",") + from.symbol().str() + "=" + to.symbol().str();
+      return "they agree where extents have one name each, such as --bind " + names;
     }
+    const int64_t cut = smallestCut(a.node(), smallestCut(b.node(), INT64_MAX, true), true);
+    for (const Dim s : symbols)
+      for (const auto &[lower, upper] : {std::pair(s.lower(), cut), std::pair(cut, s.upper())}) {
+        if (lower > upper || lower < s.lower() || upper > s.upper())
+          continue;
+        // Nothing of the module has this symbol.
+        const Dim within = s.node()->context->symbol(
+            s.symbol().str() + " from " + std::to_string(lower) + " to " + std::to_string(upper),
+            lower, upper);
+        if (agree(pairs[at], Pair{s, within}))
+          return "they agree as long as " + quoted(s.symbol().str()) + " is at " +
+                 (upper == cut ? "most " : "least ") + std::to_string(cut) + ": " +
+                 rangeOf(s.symbol().str(), lower, upper);
+      }
+    if (std::string all = multiples(llvm::makeArrayRef(pairs).drop_front(at), inputs); !all.empty())
+      return all;
   }
-  return "";
+  return pairs.empty() ? "" : constantOf(pairs, inputs);
 }
 
 } // namespace tenon::frontend

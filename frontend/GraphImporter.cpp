@@ -196,9 +196,11 @@ bool GraphImporter::importNodes(const google::protobuf::RepeatedPtrField<onnx::N
       if (output.empty())
         continue;
       auto [it, isNew] = definer.insert({output, i});
-      if (!isNew) {
-        state.error("result " + quoted(output) + " is also a result of node " +
-                        quoted(ids[size_t(it->second)]),
+      if (!isNew || items_.count(output)) {
+        state.error("result " + quoted(output) + " is also " +
+                        (isNew ? "an input or initializer of the graph"
+                               : "a result of node " + quoted(ids[size_t(it->second)])) +
+                        "; give it another name",
                     ids[size_t(i)], nodes[i].op_type());
         return false;
       }

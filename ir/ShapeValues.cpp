@@ -145,7 +145,8 @@ MaybeKnown ValueInference::compute(Value *v) {
 
 MaybeKnown ValueInference::computeSymbolic(Operation &op, unsigned result,
                                            llvm::ArrayRef<MaybeKnown> operands) {
-  if (op.info().traits & OpTrait::Movement)
+  if (op.info().traits & OpTrait::Movement ||
+      (op.is(Op::Scatter) && op.wordAttr("combiner", "none") == "none"))
     return moved(op, operands);
   if (op.isAny(Op::Map, Op::Reduce))
     return mapped(op, result, operands);
@@ -159,7 +160,8 @@ MaybeKnown ValueInference::moved(Operation &op, llvm::ArrayRef<MaybeKnown> opera
   llvm::SmallVector<Dim, 16> pool{context_.dim(0)}; // 0 is what pad adds by default
   llvm::SmallVector<Tensor, 4> numbers;
   for (unsigned i = 0; i < op.numOperands(); ++i) {
-    if (op.is(Op::Gather) && i == 1) { // indices are data of this op, not moved by it
+    if (op.isAny(Op::Gather, Op::Scatter) &&
+        i == 1) { // indices are data of this op, not moved by it
       if (!operands[i]->constant)
         return llvm::None;
       numbers.push_back(*operands[i]->constant);
@@ -346,6 +348,14 @@ MaybeDim ValueInference::scalar(Operation &op, llvm::ArrayRef<Dim> x,
     // Of floats, where nothing is left over: exporters write ceil(height / 2) by them.
     if (isFloat(element) && x[1].lower() > 0 && mod(x[0], x[1]).isConstant(0))
       return floorDiv(x[0], x[1]);
+    break;
+  case Op::Pow: // squares, and what else is short as a product
+    if (x[1].isConstant() && x[1].lower() >= 0 && x[1].upper() <= 4) {
+      Dim power = context_.dim(1);
+      for (int64_t i = 0; i < x[1].constant(); ++i)
+        power = power * x[0];
+      return power;
+    }
     break;
   case Op::Mod:
     if (x[1].lower() > 0)

@@ -155,15 +155,23 @@ namespace {
 
 uint64_t maskOf(unsigned bits) { return bits >= 64 ? ~uint64_t(0) : (uint64_t(1) << bits) - 1; }
 
+template <class T> T loadAs(const uint8_t *bytes, int64_t i) {
+  T v;
+  std::memcpy(&v, bytes + i * int64_t(sizeof(T)), sizeof(T));
+  return v;
+}
+
 /// Raw storage bits of element i, for types of at most 64 bits.
 uint64_t loadBits(const uint8_t *bytes, unsigned width, int64_t i) {
-  uint64_t v = 0;
-  if (width < 8) {
-    const int64_t bit = i * width;
-    return (bytes[bit / 8] >> (bit % 8)) & maskOf(width);
+  switch (width) { // a copy of a size that is not known is a call
+  case 8: return bytes[i];
+  case 16: return loadAs<uint16_t>(bytes, i);
+  case 32: return loadAs<uint32_t>(bytes, i);
+  case 64: return loadAs<uint64_t>(bytes, i);
+  default: break;
   }
-  std::memcpy(&v, bytes + i * (width / 8), width / 8);
-  return v;
+  const int64_t bit = i * width;
+  return (bytes[bit / 8] >> (bit % 8)) & maskOf(width);
 }
 
 void storeBits(uint8_t *bytes, unsigned width, int64_t i, uint64_t v) {
@@ -174,7 +182,10 @@ void storeBits(uint8_t *bytes, unsigned width, int64_t i, uint64_t v) {
     b = uint8_t((b & ~(maskOf(width) << shift)) | ((v & maskOf(width)) << shift));
     return;
   }
-  std::memcpy(bytes + i * (width / 8), &v, width / 8);
+  if (width == 8)
+    bytes[i] = uint8_t(v);
+  else
+    std::memcpy(bytes + i * (width / 8), &v, width / 8);
 }
 
 int64_t signExtend(uint64_t v, unsigned width) {

@@ -58,6 +58,7 @@ public:
 
 private:
   bool shrink(Operation &op);
+  const llvm::Optional<WeightedSum> &sumOf(const Operation &op);
   bool isRemovable(Value *y, size_t c);
   bool isRemovableFrom(Use &use, size_t c);
   void replaceReaders(Value *from, Value *to, const Channels &drop);
@@ -68,7 +69,16 @@ private:
 
   PassContext &context_;
   RangeAnalysis ranges_;
+  /// Of the readers of one value, whose channels are asked for one after the other.
+  llvm::DenseMap<const Operation *, llvm::Optional<WeightedSum>> sums_;
 };
+
+const llvm::Optional<WeightedSum> &Remover::sumOf(const Operation &op) {
+  auto it = sums_.find(&op);
+  if (it == sums_.end())
+    it = sums_.try_emplace(&op, weightedSum(op)).first;
+  return it->second;
+}
 
 /// Whether a map computes each channel of `v` by itself, from constants besides.
 bool isChannelwise(const Operation &map, const Value *v) {
@@ -115,9 +125,9 @@ bool Remover::isRemovableFrom(Use &use, size_t c) {
   }
   if (keepsChannels(op) || isChannelwise(op, use.get()))
     return isRemovable(op.result(), c);
-  auto s = use.index() == 0 ? weightedSum(op) : llvm::None;
-  if (!s)
+  if (use.index() != 0 || !sumOf(op))
     return false;
+  const WeightedSum *s = &*sumOf(op); // until channels of other values are asked for
   if (s->groups > 1) {
     Operation *map = s->isDepthwise() ? soleMap(op.result()) : nullptr;
     return map && isRemovable(map->result(), c);
@@ -266,6 +276,7 @@ bool Remover::shrink(Operation &op) {
   if (!map)
     return false;
   Value *y = map->result();
+  sums_.clear();
   Channels drop;
   for (int64_t k = 0; k < s->filters; ++k)
     drop.push_back(isRemovable(y, size_t(k)));

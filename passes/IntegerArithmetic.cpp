@@ -36,13 +36,6 @@ namespace {
 
 int64_t wholeAt(const PerChannel &v, size_t c) { return int64_t(at(v, c)); }
 
-/// Position of an element along dimension `axis`.
-int64_t coordinate(llvm::ArrayRef<int64_t> shape, int64_t axis, int64_t i) {
-  for (size_t d = shape.size(); d-- > size_t(axis) + 1;)
-    i /= shape[d];
-  return i % shape[size_t(axis)];
-}
-
 /// Whether the weights can be written in 8 bits, and the target has kernels for the sums.
 bool canSum(const IntegerContraction &c, const TargetTraits &target, std::string &why) {
   llvm::Optional<IntegerWeights> w;
@@ -133,12 +126,11 @@ ChannelRanges rangesOf(Operation &op, const IntegerContraction &c) {
   const int64_t axis = !matrix ? 0 : op.boolAttr("trans_b") ? rank - 2 : rank - 1;
   ChannelRanges ranges(static_cast<size_t>(l->shape()[size_t(axis)]));
   const Range x = rangeOf(c.x.q->type().element(), wholeAt(c.x.zero, 0));
-  for (int64_t i = 0; i < l->size(); ++i) {
-    const auto k = size_t(coordinate(l->shape(), axis, i));
+  forEachOfChannels(l->shape(), axis, [&](int64_t i, size_t k) {
     const int64_t w = l->intAt(i) - wholeAt(c.w.zero, k);
     ranges[k].low += std::min(w * x.low, w * x.high);
     ranges[k].high += std::max(w * x.low, w * x.high);
-  }
+  });
   return ranges;
 }
 

@@ -4,24 +4,16 @@
 namespace tenon {
 namespace {
 
-/// Position of an element along dimension `axis`.
-int64_t coordinate(llvm::ArrayRef<int64_t> shape, int64_t axis, int64_t i) {
-  for (size_t d = shape.size(); d-- > size_t(axis) + 1;)
-    i /= shape[d];
-  return i % shape[size_t(axis)];
-}
-
 /// q less `zero` along `axis` (−1: one for all).
 llvm::Optional<IntegerWeights> written(const Tensor &q, const PerChannel &zero, int64_t axis) {
   IntegerWeights out{Tensor(Element::I8, q.shape()), {}};
   bool fits = true;
-  for (int64_t i = 0; i < q.size() && fits; ++i) {
-    const auto channel = size_t(axis < 0 ? 0 : coordinate(q.shape(), axis, i));
+  forEachOfChannels(q.shape(), axis, [&](int64_t i, size_t channel) {
     const int64_t v = q.intAt(i) - int64_t(at(zero, channel));
-    fits = v >= -128 && v <= 127;
+    fits &= v >= -128 && v <= 127;
     if (fits)
       out.values.setInt(i, v);
-  }
+  });
   if (fits)
     return out;
   if (bitWidth(q.element()) != 8)

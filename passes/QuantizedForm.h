@@ -16,6 +16,22 @@ namespace tenon {
 
 /// One number for all channels, or one for each of them.
 using PerChannel = std::vector<double>;
+
+/// Calls use(i, c) for all elements of a tensor of `shape` in their order, where c is the element's
+/// place along `axis`; 0 for an axis of −1, which is that of one channel.
+template <class Use>
+void forEachOfChannels(llvm::ArrayRef<int64_t> shape, int64_t axis, const Use &use) {
+  const size_t at = axis < 0 ? shape.size() : size_t(axis);
+  const int64_t channels = axis < 0 ? 1 : shape[at];
+  int64_t outer = 1, inner = 1;
+  for (size_t d = 0; d < shape.size(); ++d)
+    (d < at ? outer : inner) *= d == at ? 1 : shape[d];
+  int64_t i = 0;
+  for (int64_t o = 0; o < outer; ++o)
+    for (int64_t c = 0; c < channels; ++c)
+      for (int64_t k = 0; k < inner; ++k)
+        use(i++, size_t(c));
+}
 inline double at(const PerChannel &v, size_t channel) { return v.size() == 1 ? v[0] : v[channel]; }
 
 /// Applies f to both, entry by entry.

@@ -66,10 +66,12 @@ Value *foldConstants(Operation &op, Builder &b) {
   if (op.is(Op::Cast)) {
     if (isHalf(in[0].element) && op.boolAttr("rounds"))
       in[0].f = decodeFloat(in[0].element, encodeFloat(in[0].element, in[0].f));
-    if (isFloat(to))
-      return wide && in[0].element != Element::I64 && in[0].element != Element::U64
-                 ? b.scalarConst(to, roundScalar(to, in[0].f))
-                 : nullptr;
+    if (isFloat(to)) {
+      // Larger integers would be rounded twice.
+      constexpr int64_t kExact = int64_t(1) << 53;
+      const bool exact = isFloat(in[0].element) || (in[0].i >= -kExact && in[0].i <= kExact);
+      return wide && exact ? b.scalarConst(to, roundScalar(to, in[0].f)) : nullptr;
+    }
     return isFloat(in[0].element) ? b.scalarInt(to, truncateToInt(to, in[0].f))
                                   : b.scalarInt(to, wrapScalar(to, in[0].i));
   }

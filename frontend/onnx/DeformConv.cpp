@@ -108,14 +108,14 @@ Value *patches(Node &n, const Deformed &d) {
     how.operands.push_back(part);
     how.maps.push_back(d.fromKernelFirst());
   }
-  how.neighbours = [&](Scalars &s, llvm::ArrayRef<Value *> a, size_t i) {
+  how.neighbours = [&](Scalars &s, llvm::ArrayRef<Value *> a, size_t i, Value *extent) {
     auto scaled = [&](unsigned dim, int64_t factor) {
       return s(Op::Mul, s.cast(s.index(dim), s.type), s.c(double(factor)));
     };
     Value *at = s(Op::Add, scaled(unsigned(1 + i), d.window.strides[i]),
                   scaled(unsigned(1 + d.dims() + i), d.window.dilations[i]));
     at = s(Op::Sub, at, s.c(double(d.window.pads[i])));
-    return linearTaps(s, s(Op::Add, at, s.cast(a[i], s.type)), pixels->extents[i]);
+    return linearTaps(s, s(Op::Add, at, s.cast(a[i], s.type)), extent);
   };
   how.image = [](Scalars &s, llvm::ArrayRef<Value *>) { return s.index(0); };
   Value *y = sample(n.b, *pixels, how);

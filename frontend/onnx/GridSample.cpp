@@ -8,45 +8,46 @@ namespace {
 /// What GridSample does along one dimension of the image.
 struct GridAxis {
   enum Padding { Zeros, Border, Reflection } padding;
-  int64_t extent;
+  Value *extent;
   bool alignCorners;
 
-  double last() const { return double(extent - 1); }
-  double low() const { return alignCorners ? 0 : -0.5; }
-  double high() const { return alignCorners ? last() : last() + 0.5; }
+  Value *last(Scalars &s) const { return s(Op::Sub, extent, s.c(1)); }
+  Value *low(Scalars &s) const { return s.c(alignCorners ? 0 : -0.5); }
+  Value *high(Scalars &s) const { return alignCorners ? last(s) : s(Op::Add, last(s), s.c(0.5)); }
 
-  /// x folded back into [low, high] as often as it takes.
+  /// x folded back into [low, high] as often as it takes; one pixel, whose corners are one, is
+  /// everywhere.
   Value *reflected(Scalars &s, Value *x) const {
-    const double range = high() - low();
-    if (range <= 0)
-      return s.c(low());
-    Value *t = s(Op::FMod, s(Op::Abs, s(Op::Sub, x, s.c(low()))), s.c(2 * range));
-    t = s(Op::Select, s(Op::Greater, t, s.c(range)), s(Op::Sub, s.c(2 * range), t), t);
-    return s(Op::Add, t, s.c(low()));
+    Value *range = s(Op::Sub, high(s), low(s));
+    Value *twice = s(Op::Mul, range, s.c(2));
+    Value *t = s(Op::FMod, s(Op::Abs, s(Op::Sub, x, low(s))), twice);
+    t = s(Op::Select, s(Op::Greater, t, range), s(Op::Sub, twice, t), t);
+    t = s(Op::Add, t, low(s));
+    return alignCorners ? s(Op::Select, s(Op::Greater, range, s.c(0)), t, low(s)) : t;
   }
   /// Position in pixels of a coordinate in [−1, 1], of which `taps` pixels are read. Four of them
   /// are moved into the image one by one, not the position between them.
   Value *position(Scalars &s, Value *g, unsigned taps) const {
     Value *x = s(Op::Add, g, s.c(1));
-    x = alignCorners ? s(Op::Mul, x, s.c(last() / 2))
-                     : s(Op::Div, s(Op::Sub, s(Op::Mul, x, s.c(double(extent))), s.c(1)), s.c(2));
+    x = alignCorners ? s(Op::Mul, x, s(Op::Mul, last(s), s.c(0.5)))
+                     : s(Op::Div, s(Op::Sub, s(Op::Mul, x, extent), s.c(1)), s.c(2));
     if (taps == 1)
       x = s(Op::Round, x);
     if (padding == Zeros || taps == 4)
       return x;
-    Value *outside = s(Op::LogicalOr, s(Op::Less, x, s.c(low())), s(Op::Greater, x, s.c(high())));
-    Value *inside = padding == Border ? limited(s, x, 0, last()) : reflected(s, x);
+    Value *outside = s(Op::LogicalOr, s(Op::Less, x, low(s)), s(Op::Greater, x, high(s)));
+    Value *inside = padding == Border ? limited(s, x, s.c(0), last(s)) : reflected(s, x);
     return s(Op::Select, outside, inside, x);
   }
   /// The pixel at a whole position.
   Tap tap(Scalars &s, Value *at, Value *weight) const {
     if (padding == Zeros) {
-      Value *outside = s(Op::LogicalOr, s(Op::Less, at, s.c(0)), s(Op::Greater, at, s.c(last())));
+      Value *outside = s(Op::LogicalOr, s(Op::Less, at, s.c(0)), s(Op::Greater, at, last(s)));
       weight = s(Op::Select, outside, s.c(0), weight);
     } else if (padding == Reflection) {
       at = reflected(s, at);
     }
-    return {s.cast(limited(s, at, 0, last()), Element::I64), weight};
+    return {s.cast(limited(s, at, s.c(0), last(s)), Element::I64), weight};
   }
 };
 
@@ -98,11 +99,11 @@ void importGridSample(Node &n) {
       return;
   }
   const bool align = n.boolAttr("align_corners", false);
-  how.neighbours = [&](Scalars &s, llvm::ArrayRef<Value *> a, size_t d) -> Taps {
+  how.neighbours = [&](Scalars &s, llvm::ArrayRef<Value *> a, size_t d, Value *extent) -> Taps {
     const GridAxis axis{padding == "zeros"    ? GridAxis::Zeros
                         : padding == "border" ? GridAxis::Border
                                               : GridAxis::Reflection,
-                        pixels->extents[d], align};
+                        extent, align};
     Value *x = axis.position(s, s.cast(a[d], s.type), unsigned(how.taps));
     if (nearest)
       return {axis.tap(s, x, s.c(1))};

@@ -420,6 +420,9 @@ void importTopK(Node &n) {
     }
     k = (*given)[0];
   }
+  // An open dimension may have fewer elements than are asked for, which no kernel looks at.
+  if (const Dim extent = n.type(0).dim(unsigned(*axis)); !extent.isConstant())
+    k = min(k, extent);
   n.setAll(n.b.create(Op::TopK, {n.input(0)},
                       {{"k", Dims{k}},
                        {"axis", *axis},

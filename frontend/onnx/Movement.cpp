@@ -354,35 +354,44 @@ void importTile(Node &n) {
 }
 
 namespace {
-/// pad with `low` and `high` per dimension, negative ones cutting off.
-Value *padOrCut(Node &n, Value *v, Dims low, Dims high, Value *value, const std::string &mode) {
+/// What is cut off an operand, and put around the rest; per dimension.
+struct Frame {
+  Dims starts, sizes, low, high;
+
+  Frame(const Node &n, Type t)
+      : starts(t.rank(), n.dim(0)), sizes(t.shape().begin(), t.shape().end()), low(starts),
+        high(starts) {}
+};
+
+Value *framed(Node &n, Value *v, const Frame &frame, Value *value, const std::string &mode) {
   const Type t = v->type();
-  Dims starts(t.rank(), n.dim(0)), sizes(t.shape().begin(), t.shape().end());
-  bool cuts = false, pads = false;
-  for (size_t d = 0; d < low.size(); ++d)
-    for (Dims *side : {&low, &high}) {
-      Dim p = (*side)[d];
-      if (p.lower() < 0 && p.upper() >= 0 && !p.isConstant())
-        return n.error("the sign of pad " + text({p}, "") + " depends on a symbolic dimension");
-      if (p.upper() < 0) {
-        Dim cut = n.dim(0) - p;
-        if (side == &low)
-          starts[d] = cut;
-        sizes[d] = max(sizes[d] - cut, n.dim(0));
-        (*side)[d] = n.dim(0);
-        cuts = true;
-      }
-      pads |= !(*side)[d].isConstant(0);
-    }
-  if (cuts)
+  const Dims none(t.rank(), n.dim(0));
+  if (frame.starts != none || llvm::makeArrayRef(frame.sizes) != t.shape())
     v = n.b.value(Op::Slice, {v},
-                  {{"starts", starts}, {"sizes", sizes}, {"steps", Ints(t.rank(), 1)}});
-  if (!pads)
+                  {{"starts", frame.starts}, {"sizes", frame.sizes}, {"steps", Ints(t.rank(), 1)}});
+  if (!v || (frame.low == none && frame.high == none))
     return v;
   llvm::SmallVector<Value *, 2> operands{v};
   if (value && mode == "constant")
     operands.push_back(value);
-  return n.b.value(Op::Pad, operands, {{"low", low}, {"high", high}, {"mode", Word{mode}}});
+  return n.b.value(Op::Pad, operands,
+                   {{"low", frame.low}, {"high", frame.high}, {"mode", Word{mode}}});
+}
+
+/// pad with `low` and `high` per dimension, negative ones cutting off: which of both they do the
+/// values of open extents may decide.
+Value *padOrCut(Node &n, Value *v, const Dims &low, const Dims &high, Value *value,
+                const std::string &mode) {
+  Frame frame(n, v->type());
+  for (size_t d = 0; d < low.size(); ++d) {
+    // Written in the same maximum, what is put there and what is cut off cancel in the result.
+    frame.low[d] = max(low[d], n.dim(0));
+    frame.high[d] = max(high[d], n.dim(0));
+    frame.starts[d] = frame.low[d] - low[d];
+    for (const Dim cut : {frame.starts[d], frame.high[d] - high[d]})
+      frame.sizes[d] = max(frame.sizes[d] - cut, n.dim(0));
+  }
+  return framed(n, v, frame, value, mode);
 }
 } // namespace
 
@@ -463,24 +472,24 @@ void importCenterCropPad(Node &n) {
             std::to_string(wanted->size()));
     return;
   }
-  Dims low(n.rank(0), n.dim(0)), high = low;
+  Frame frame(n, n.type(0));
   for (size_t i = 0; i < list.size(); ++i) {
     auto axis = n.axis(list[i], n.rank(0));
     if (!axis)
       return;
-    Dim have = n.type(0).dim(unsigned(*axis)), want = (*wanted)[i];
-    if (!have.isConstant() || !want.isConstant()) {
-      n.error("expected known extents, found " + toString(n.type(0)) + " and [" +
-              text(*wanted, ", ") + "]");
+    const auto d = size_t(*axis);
+    const Dim have = n.type(0).dim(unsigned(d)), want = (*wanted)[i], zero = n.dim(0);
+    if (want.upper() < 0) {
+      n.error("expected extents from 0 on, found [" + text(*wanted, ", ") + "]");
       return;
     }
-    const int64_t change = want.constant() - have.constant();
     // Crops and pads alike put the smaller half first.
-    const int64_t first = change >= 0 ? change / 2 : -(-change / 2);
-    low[size_t(*axis)] = n.dim(first);
-    high[size_t(*axis)] = n.dim(change - first);
+    frame.starts[d] = floorDiv(max(have - want, zero), 2);
+    frame.sizes[d] = min(have, want);
+    frame.low[d] = floorDiv(max(want - have, zero), 2);
+    frame.high[d] = want - frame.sizes[d] - frame.low[d];
   }
-  n.set(0, padOrCut(n, n.input(0), low, high, nullptr, "constant"));
+  n.set(0, framed(n, n.input(0), frame, nullptr, "constant"));
 }
 
 } // namespace tenon::frontend

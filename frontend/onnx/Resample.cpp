@@ -11,8 +11,7 @@ namespace {
 /// What a position follows from, as scalars of the type of `s`.
 struct AxisScalars {
   Scalars &s;
-  Value *in, *out, *scale;
-  double roiStart, roiEnd;
+  Value *in, *out, *scale, *start, *end; // of a crop's region the last two
 
   Value *less(Value *v) const { return s(Op::Sub, v, s.c(1)); }
   Value *scaled(Value *i) const { return s(Op::Div, s(Op::Add, i, s.c(0.5)), scale); }
@@ -34,10 +33,10 @@ struct AxisScalars {
       return s(Op::Sub, s(Op::Add, moved, scaled(i)), s.c(0.5));
     }
     if (coordinates == "tf_crop_and_resize") {
-      Value *way = s(Op::Mul, s(Op::Mul, i, s.c(roiEnd - roiStart)), less(in));
-      Value *first = s(Op::Mul, s.c(roiStart), less(in));
-      return whereMany(s(Op::Add, first, s(Op::Div, way, less(out))),
-                       s(Op::Mul, s.c(0.5 * (roiStart + roiEnd)), less(in)));
+      Value *way = s(Op::Mul, s(Op::Mul, i, s(Op::Sub, end, start)), less(in));
+      Value *middle = s(Op::Mul, s.c(0.5), s(Op::Add, start, end));
+      return whereMany(s(Op::Add, s(Op::Mul, start, less(in)), s(Op::Div, way, less(out))),
+                       s(Op::Mul, middle, less(in)));
     }
     return s(Op::Sub, scaled(i), s.c(0.5)); // half_pixel
   }
@@ -92,10 +91,11 @@ Taps neighbours(const AxisScalars &axis, Value *p, const Resampling &how) {
 Value *resampleAxis(Builder &b, Value *x, const ResampledAxis &axis, const Resampling &how,
                     Element compute) {
   const bool nearest = how.mode == "nearest", crop = how.coordinates == "tf_crop_and_resize";
-  llvm::SmallVector<Value *, 3> operands{axis.extent,
+  llvm::SmallVector<Value *, 5> operands{axis.extent,
                                          extentProduct(b, x, {int64_t(axis.axis)}, Element::I64)};
-  if (axis.scale)
-    operands.push_back(axis.scale);
+  for (Value *v : {axis.scale, axis.start.atRunTime, axis.end.atRunTime})
+    if (v)
+      operands.push_back(v);
   const std::vector<IndexMap> scalars(operands.size());
   // Index and weight of each tap, last whether the region is left.
   Operation *found =
@@ -103,10 +103,15 @@ Value *resampleAxis(Builder &b, Value *x, const ResampledAxis &axis, const Resam
         // In double, but in f32 where an ulp chooses another element, as in the IR's resize.
         Scalars s{inner, Element::F64}, choosing{inner, Element::F32};
         Value *out = s.cast(a[0], s.type), *in = s.cast(a[1], s.type);
-        Value *scale = axis.scale ? s.cast(a[2], s.type) : s(Op::Div, out, in);
+        size_t next = 2;
+        Value *scale = axis.scale ? s.cast(a[next++], s.type) : s(Op::Div, out, in);
+        auto number = [&](const Number &v) {
+          return v.atRunTime ? s.cast(a[next++], s.type) : s.c(v.known);
+        };
+        Value *start = number(axis.start), *end = number(axis.end);
         auto scalarsIn = [&](Scalars &t) {
           auto to = [&](Value *v) { return t.cast(v, t.type); };
-          return AxisScalars{t, to(in), to(out), to(scale), axis.roiStart, axis.roiEnd};
+          return AxisScalars{t, to(in), to(out), to(scale), to(start), to(end)};
         };
         auto position = [&](const AxisScalars &t) {
           return t.position(t.s.cast(t.s.index(0), t.s.type), how.coordinates);

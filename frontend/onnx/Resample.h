@@ -14,13 +14,22 @@ struct Resampling {
   double extrapolation = 0;
 };
 
+/// A number that is known when compiling, or a value of rank 0, which may be the quotient of two
+/// extents.
+struct Number {
+  double known = 0;
+  Value *atRunTime = nullptr;
+  Dim numerator = {}, denominator = {};
+};
+
 /// A dimension that changes.
 struct ResampledAxis {
   unsigned axis;
   Dim out;
   Value *extent;          // `out` as an i64 of rank 0
   Value *scale = nullptr; // of rank 0; null: the quotient of the extents
-  double roiStart = 0, roiEnd = 1;
+  /// The region that a crop takes, in parts of the extent.
+  Number start{0}, end{1};
 };
 
 /// `x` with `axes` resampled, the last one first; null after an error.

@@ -11,14 +11,16 @@
 namespace tenon::frontend {
 namespace {
 
-/// `extent` times `scale`, rounded down; null when that is too large. A number of f32 is a fraction
-/// whose denominator is a power of 2; a shorter one serves where it gives the same extents.
+/// `extent` times `scale`, rounded down; null when that is too large. The product is one of f32, as
+/// ONNX's shape inference and others have it: 3 times 5/3 are 5, though that scale, rounded, is
+/// less. A number of f32 is a fraction whose denominator is a power of 2; a shorter one serves
+/// where it gives the same extents.
 Dim scaled(Dim extent, double scale) {
   constexpr int64_t kMostTried = 1 << 14;
   if (scale == 1)
     return extent;
   Context &c = *extent.node()->context;
-  auto product = [&](int64_t v) { return std::floor(double(v) * scale); };
+  auto product = [&](int64_t v) { return std::floor(double(float(v) * float(scale))); };
   if (!(product(extent.upper()) < 1e12))
     return Dim();
   if (extent.isConstant())
@@ -46,17 +48,6 @@ Dim scaled(Dim extent, double scale) {
   return floorDiv(extent * numerator, int64_t(1) << shift);
 }
 
-/// Numbers of a known float operand; None after an error.
-llvm::Optional<Floats> numbers(Node &n, unsigned i) {
-  auto t = n.constantOperand(i);
-  if (!t)
-    return llvm::None;
-  Floats list;
-  for (int64_t k = 0; k < t->size(); ++k)
-    list.push_back(t->at(k));
-  return list;
-}
-
 struct Geometry {
   Dims shape;
   Floats scales;
@@ -66,44 +57,57 @@ struct Geometry {
   std::vector<ResampledAxis> atRunTime = {};
 };
 
-struct Scale {
-  double known = 0;
-  Value *atRunTime = nullptr; // of rank 0
-};
-using Scales = std::vector<Scale>;
+using Numbers = std::vector<Number>;
 
-/// Operand `i`, a list whose elements may be known one by one; None after an error.
-llvm::Optional<Scales> scalesOperand(Node &n, unsigned i) {
-  Scales scales;
-  if (auto known = n.knownOperand(i)) {
+/// Finds of which extents element `k` of `list` is the quotient: exporters write so the scales that
+/// lead to a size.
+void findQuotient(Value *list, int64_t k, Number &number) {
+  Operation *div = list->def();
+  if (!div || !div->is(Op::Map) || div->numOperands() != 2)
+    return;
+  Region &body = div->region();
+  Operation &first = body.front(), *yield = body.terminator();
+  if (!first.is(Op::Div) || yield->operand(0) != first.result() ||
+      first.operand(0) != body.argument(0) || first.operand(1) != body.argument(1))
+    return;
+  const auto over = inferValue(div->operand(0)), under = inferValue(div->operand(1));
+  if (!over || !under || over->size() != under->size() || size_t(k) >= over->size())
+    return;
+  number.numerator = (*over)[size_t(k)];
+  number.denominator = (*under)[size_t(k)];
+}
+
+/// Adds the elements of `list`, of rank 1; false after an error. Exporters concatenate those that
+/// are constants and the others.
+bool addNumbers(Node &n, Value *list, Numbers &numbers) {
+  if (const auto known = knownTensor(list)) {
     for (int64_t k = 0; k < known->size(); ++k)
-      scales.push_back({known->at(k)});
-    return scales;
+      numbers.push_back({known->at(k)});
+    return true;
   }
+  if (Operation *def = list->def(); def && def->is(Op::Concat))
+    return llvm::all_of(def->operands(), [&](Value *v) { return addNumbers(n, v, numbers); });
+  for (int64_t k = 0; k < list->type().upperElements(); ++k) {
+    Value *one = sliceAlong(n.b, list, 0, n.dim(k), n.dim(1), 1);
+    numbers.push_back({0, one ? n.b.reshape(one, {}) : nullptr});
+    if (!numbers.back().atRunTime)
+      return false;
+    findQuotient(list, k, numbers.back());
+  }
+  return true;
+}
+
+/// Operand `i`, a list of up to `most` floats, which may be known one by one; None after an error.
+llvm::Optional<Numbers> numbersOperand(Node &n, unsigned i, int64_t most) {
   if (!n.checkRank(i, 1, 1) || !n.checkFloat(i))
     return llvm::None;
-  if (!n.type(i).dim(0).isConstant() || n.type(i).dim(0).constant() > int64_t(n.rank(0))) {
-    n.error("expected a scale per dimension, found " + toString(n.type(i)));
+  if (!n.type(i).dim(0).isConstant() || n.type(i).dim(0).constant() > most) {
+    n.error("operand " + n.inputName(i) + ": expected up to " + std::to_string(most) +
+            " numbers, found " + toString(n.type(i)));
     return llvm::None;
   }
-  // Exporters concatenate the constant ones and the others.
-  Operation *def = n.input(i)->def();
-  const bool joined = def && def->is(Op::Concat);
-  for (Value *part : joined ? llvm::SmallVector<Value *, 4>(def->operands())
-                            : llvm::SmallVector<Value *, 4>{n.input(i)}) {
-    const auto known = knownTensor(part);
-    for (int64_t k = 0; k < part->type().upperElements(); ++k) {
-      if (known) {
-        scales.push_back({known->at(k)});
-        continue;
-      }
-      Value *one = sliceAlong(n.b, part, 0, n.dim(k), n.dim(1), 1);
-      scales.push_back({0, one ? n.b.reshape(one, {}) : nullptr});
-      if (!scales.back().atRunTime)
-        return llvm::None;
-    }
-  }
-  return scales;
+  Numbers numbers;
+  return addNumbers(n, n.input(i), numbers) ? llvm::Optional<Numbers>(numbers) : llvm::None;
 }
 
 /// Dimension `d` of operand 0, `part` of it, times `scale` of rank 0, rounded down; null after an
@@ -111,15 +115,15 @@ llvm::Optional<Scales> scalesOperand(Node &n, unsigned i) {
 Value *scaledAtRunTime(Node &n, unsigned d, Value *scale, double part) {
   Value *in = extentProduct(n.b, n.input(0), {int64_t(d)}, Element::I64);
   return pointwise(n.b, {in, scale}, [&](Scalars &s, llvm::ArrayRef<Value *> a) {
-    Scalars exact{s.b, Element::F64};
-    Value *factor = s(Op::Mul, exact.cast(a[1], exact.type), exact.c(part));
-    Value *size = s(Op::Mul, exact.cast(a[0], exact.type), factor);
-    return exact.cast(s(Op::Floor, s(Op::Max, size, exact.c(0))), Element::I64);
+    Scalars single{s.b, Element::F32};
+    Value *factor = s(Op::Mul, single.cast(a[1], single.type), single.c(part));
+    Value *size = s(Op::Mul, single.cast(a[0], single.type), factor);
+    return single.cast(s(Op::Floor, s(Op::Max, size, single.c(0))), Element::I64);
   });
 }
 
 /// From scales for `axes`.
-llvm::Optional<Geometry> fromScales(Node &n, const Scales &scales, const Ints &axes,
+llvm::Optional<Geometry> fromScales(Node &n, const Numbers &scales, const Ints &axes,
                                     const Floats &roi) {
   Type t = n.type(0);
   Geometry g{Dims(t.shape().begin(), t.shape().end()), Floats(t.rank(), 1)};
@@ -128,7 +132,20 @@ llvm::Optional<Geometry> fromScales(Node &n, const Scales &scales, const Ints &a
             std::to_string(scales.size()));
     return llvm::None;
   }
-  const bool known = llvm::none_of(scales, [](const Scale &s) { return s.atRunTime; });
+  const bool known = llvm::none_of(scales, [](const Number &s) { return s.atRunTime; });
+  // Sizes over extents, beside dimensions that stay: the quotients of the extents, not their values
+  // at run time, whose product with an extent may round to another size.
+  bool quotients = !known && roi.empty();
+  for (size_t i = 0; i < axes.size(); ++i)
+    quotients &= scales[i].numerator ? scales[i].denominator == t.dim(unsigned(axes[i]))
+                                     : !scales[i].atRunTime && scales[i].known == 1;
+  if (quotients) {
+    g.fromExtents = true;
+    for (size_t i = 0; i < axes.size(); ++i)
+      if (scales[i].numerator)
+        g.shape[size_t(axes[i])] = scales[i].numerator;
+    return g;
+  }
   for (size_t i = 0; i < axes.size(); ++i) {
     const unsigned d = unsigned(axes[i]);
     const double scale = scales[i].known;
@@ -161,7 +178,7 @@ llvm::Optional<Geometry> fromScales(Node &n, const Scales &scales, const Ints &a
       g.shape[d] = (*extents)[0];
       extent = n.graph.state.pinned(extent);
     }
-    g.atRunTime.push_back({d, g.shape[d], extent, factor, start, end});
+    g.atRunTime.push_back({d, g.shape[d], extent, factor, {start}, {end}});
   }
   return g;
 }
@@ -174,6 +191,58 @@ llvm::Optional<int64_t> multiple(Dim a, Dim b) {
              : llvm::None;
 }
 
+/// From sizes for `axes` of open extents, one of which decides the scale of all: the smallest, or
+/// the largest, quotient of a size and an extent.
+llvm::Optional<Geometry> keepingRatio(Node &n, const Ints &sizes, const Ints &axes, bool largest) {
+  const Type t = n.type(0);
+  Geometry g{Dims(t.shape().begin(), t.shape().end()), Floats(t.rank(), 1)};
+  llvm::SmallVector<Value *, 4> lengths;
+  for (const int64_t a : axes) {
+    if (t.dim(unsigned(a)).lower() < 1) {
+      n.error("keep_aspect_ratio_policy of " + toString(t) +
+              ": expected extents from 1 on; give open ones a lower bound with --range");
+      return llvm::None;
+    }
+    lengths.push_back(extentProduct(n.b, n.input(0), {a}, Element::I64));
+  }
+  Value *scale = pointwise(n.b, lengths, [&](Scalars &s, llvm::ArrayRef<Value *> a) {
+    Scalars single{s.b, Element::F32};
+    Value *all = nullptr;
+    for (size_t i = 0; i < a.size(); ++i) {
+      Value *one = single(Op::Div, single.c(double(sizes[i])), single.cast(a[i], single.type));
+      all = all ? single(largest ? Op::Max : Op::Min, all, one) : one;
+    }
+    return all;
+  });
+  for (size_t k = 0; scale && k < axes.size(); ++k) {
+    // That extent times each of the quotients, to the nearest integer: as an extent and as a value.
+    const unsigned d = unsigned(axes[k]);
+    const Dim in = t.dim(d);
+    Dim out = n.dim(sizes[k]);
+    for (size_t i = 0; i < axes.size(); ++i) {
+      const Dim other = t.dim(unsigned(axes[i]));
+      const Dim size = i == k ? out : floorDiv(in * (2 * sizes[i]) + other, other * 2);
+      out = largest ? max(out, size) : min(out, size);
+    }
+    Value *extent = pointwise(n.b, lengths, [&](Scalars &s, llvm::ArrayRef<Value *> a) {
+      auto whole = [&](int64_t v) { return s.b.scalarInt(Element::I64, v); };
+      Value *all = whole(sizes[k]);
+      for (size_t i = 0; i < a.size(); ++i) {
+        if (i == k)
+          continue;
+        Value *twice = s(Op::Add, s(Op::Mul, a[k], whole(2 * sizes[i])), a[i]);
+        all = s(largest ? Op::Max : Op::Min, all, s(Op::Div, twice, s(Op::Mul, a[i], whole(2))));
+      }
+      return all;
+    });
+    if (!extent)
+      return llvm::None;
+    g.shape[d] = out;
+    g.atRunTime.push_back({d, out, extent, scale});
+  }
+  return scale ? llvm::Optional<Geometry>(g) : llvm::None;
+}
+
 /// From sizes for `axes`, which operand 3 holds.
 llvm::Optional<Geometry> fromSizes(Node &n, Shape sizes, const Ints &axes,
                                    const std::string &policy) {
@@ -183,6 +252,14 @@ llvm::Optional<Geometry> fromSizes(Node &n, Shape sizes, const Ints &axes,
     n.error("expected " + std::to_string(axes.size()) + " sizes, found " +
             std::to_string(sizes.size()));
     return llvm::None;
+  }
+  auto isOpen = [&](int64_t axis) { return !t.dim(unsigned(axis)).isConstant(); };
+  auto isKnown = [](Dim size) { return size.isConstant() && size.constant() > 0; };
+  if (policy != "stretch" && llvm::any_of(axes, isOpen) && llvm::all_of(sizes, isKnown)) {
+    Ints known;
+    for (const Dim size : sizes)
+      known.push_back(size.constant());
+    return keepingRatio(n, known, axes, policy == "not_smaller");
   }
   double common = policy == "not_larger" ? INFINITY : 0;
   for (size_t i = 0; i < axes.size(); ++i) {
@@ -223,6 +300,30 @@ llvm::Optional<Geometry> fromSizes(Node &n, Shape sizes, const Ints &axes,
       g.shape[d] = n.dim(int64_t(std::floor(double(t.dim(unsigned(d)).constant()) * common + 0.5)));
   }
   return g;
+}
+
+/// What a region in `g` is, whose starts and ends are known at run time only; false after an error.
+bool cropAtRunTime(Node &n, Geometry &g, const Ints &axes, const Numbers &roi) {
+  if (!n.has(3)) {
+    n.error("operand roi is not known at compile time: expected sizes instead of scales; write "
+            "sizes, or bind the input that it is computed from with --bind NAME=@FILE");
+    return false;
+  }
+  Value *sizes = n.graph.state.pinned(n.input(3));
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const unsigned d = unsigned(axes[i]);
+    const Number &start = roi[i], &end = roi[i + axes.size()];
+    if (g.shape[d] == n.type(0).dim(d) && !start.atRunTime && !end.atRunTime && start.known == 0 &&
+        end.known == 1)
+      continue;
+    Value *extent = sliceAlong(n.b, sizes, 0, n.dim(int64_t(i)), n.dim(1), 1);
+    extent = extent ? n.b.cast(n.b.reshape(extent, {}), Element::I64) : nullptr;
+    if (!extent)
+      return false;
+    g.atRunTime.push_back({d, g.shape[d], extent, nullptr, start, end});
+  }
+  g.fromExtents = false;
+  return true;
 }
 
 /// `x`, operand 0 or what became of it, resampled to `g`; null after an error.
@@ -279,7 +380,7 @@ void importByScales(Node &n) {
     mode = "linear";
   if (!checkWord(n, "mode", mode, {"nearest", "linear"}))
     return;
-  Scales scales;
+  Numbers scales;
   for (double scale : n.floatsAttr("scales"))
     scales.push_back({scale});
   if (n.opset >= 9) {
@@ -287,7 +388,7 @@ void importByScales(Node &n) {
       n.error("operand 1 (scales) is missing: expected it in this operator; write it");
       return;
     }
-    auto given = scalesOperand(n, 1);
+    auto given = numbersOperand(n, 1, n.rank(0));
     if (!given)
       return;
     scales = *given;
@@ -349,20 +450,22 @@ void importResize(Node &n) {
     }
   }
   Floats roi; // starts, ends of all dimensions
+  Numbers region;
   if (how.coordinates == "tf_crop_and_resize") {
-    auto given = n.has(1) ? numbers(n, 1) : Floats();
+    auto given = n.has(1) ? numbersOperand(n, 1, 2 * int64_t(axes.size())) : Numbers();
     if (!given)
       return;
-    if (given->size() != 2 * axes.size()) {
+    region = *given;
+    if (region.size() != 2 * axes.size()) {
       n.error("operand roi: expected " + std::to_string(2 * axes.size()) + " numbers, found " +
-              std::to_string(given->size()));
+              std::to_string(region.size()));
       return;
     }
     roi.assign(rank, 0);
     roi.resize(2 * size_t(rank), 1);
     for (size_t i = 0; i < axes.size(); ++i) {
-      roi[size_t(axes[i])] = (*given)[i];
-      roi[size_t(axes[i]) + rank] = (*given)[i + axes.size()];
+      roi[size_t(axes[i])] = region[i].known;
+      roi[size_t(axes[i]) + rank] = region[i + axes.size()].known;
     }
   }
   // An empty tensor counts as left out.
@@ -372,11 +475,14 @@ void importResize(Node &n) {
     if (auto sizes = n.shapeOperand(3))
       g = fromSizes(n, *sizes, axes, policy);
   } else if (present(2)) {
-    if (auto scales = scalesOperand(n, 2))
+    if (auto scales = numbersOperand(n, 2, n.rank(0)))
       g = fromScales(n, *scales, axes, roi);
   } else {
     n.error("expected scales or sizes, found neither");
   }
+  if (g && llvm::any_of(region, [](const Number &v) { return v.atRunTime; }) &&
+      !cropAtRunTime(n, *g, axes, region))
+    return;
   if (g)
     n.set(0, resampled(n, n.input(0), *g, how, n.boolAttr("antialias", false), roi));
 }

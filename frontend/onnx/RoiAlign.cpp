@@ -25,7 +25,7 @@ private:
   Value *counts(size_t d);
   Value *corner(Scalars &s, Value *v) const;
   Value *size(Scalars &s, llvm::ArrayRef<Value *> corners, size_t d) const;
-  Taps tapsAt(Scalars &s, Value *x, size_t d) const;
+  static Taps tapsAt(Scalars &s, Value *x, Value *extent);
 
   Node &n_;
   Builder &b_;
@@ -96,11 +96,9 @@ Value *RoiAlign::size(Scalars &s, llvm::ArrayRef<Value *> corners, size_t d) con
 }
 
 /// Up to a pixel outside the border counts, beyond that nothing does.
-Taps RoiAlign::tapsAt(Scalars &s, Value *x, size_t d) const {
-  const int64_t extent = pixels_.extents[d];
-  Value *outside =
-      s(Op::LogicalOr, s(Op::Less, x, s.c(-1)), s(Op::Greater, x, s.c(double(extent))));
-  Taps taps = linearTaps(s, limited(s, x, 0, double(extent - 1)), extent);
+Taps RoiAlign::tapsAt(Scalars &s, Value *x, Value *extent) {
+  Value *outside = s(Op::LogicalOr, s(Op::Less, x, s.c(-1)), s(Op::Greater, x, extent));
+  Taps taps = linearTaps(s, limited(s, x, s.c(0), s(Op::Sub, extent, s.c(1))), extent);
   for (Tap &t : taps)
     t.weight = s(Op::Select, outside, s.c(0), t.weight);
   return taps;
@@ -112,11 +110,11 @@ Value *RoiAlign::givenSamples() {
   how.space = {regions_, n_.dim(cells_[0] * samples_), n_.dim(cells_[1] * samples_)};
   how.operands.assign(columns_.begin(), columns_.end());
   how.maps.assign(columns_.size(), along(0));
-  how.neighbours = [&](Scalars &s, llvm::ArrayRef<Value *> a, size_t d) -> Taps {
+  how.neighbours = [&](Scalars &s, llvm::ArrayRef<Value *> a, size_t d, Value *extent) -> Taps {
     // Sample i of all: (i + 1/2) / number of samples of the way.
     Value *i = s(Op::Add, s.cast(s.index(unsigned(d) + 1), s.type), s.c(0.5));
     Value *way = s(Op::Div, s(Op::Mul, i, size(s, a, d)), s.c(double(cells_[d] * samples_)));
-    return tapsAt(s, s(Op::Add, corner(s, a[1 - d]), way), d);
+    return tapsAt(s, s(Op::Add, corner(s, a[1 - d]), way), extent);
   };
   how.image = [](Scalars &s, llvm::ArrayRef<Value *> a) { return s.cast(a[4], Element::I64); };
   // Of a sample the largest weighted neighbour, not the interpolated value, where mode is max.
@@ -154,11 +152,14 @@ Value *RoiAlign::samplesBySize() {
   });
   if (!trip || !start)
     return nullptr;
-  // Behind the state: what is read of each region, its counts, and the samples of a row.
+  // Behind the state: what is read of each region, its counts, the samples of a row, and extents of
+  // the image that are open.
   llvm::SmallVector<Value *, 12> operands{trip, b_.scalarConstant(Element::Bool, 1), start,
                                           pixels_.rows};
   operands.append(columns_.begin(), columns_.end());
   operands.append({count[0], count[1], most[1]});
+  const size_t lengths = operands.size();
+  llvm::copy_if(pixels_.lengths, std::back_inserter(operands), [](Value *v) { return v; });
   const NamedAttributes attributes{{"carried", int64_t(1)}, {"scans", int64_t(0)}};
   Operation *loop = b_.create(Op::Loop, operands, attributes, 1, [&](unsigned, Region &region) {
     llvm::SmallVector<Value *, 12> arguments;
@@ -168,10 +169,13 @@ Value *RoiAlign::samplesBySize() {
     inner.location = b_.location;
     Pixels pixels = pixels_;
     pixels.rows = arguments[3];
+    for (size_t next = lengths; Value * &length : pixels.lengths)
+      if (length)
+        length = arguments[next++];
     enum { Count = 5, Turn = 7, Row = 8 }; // behind the columns
     Sampling how;
     how.space = {regions_, n_.dim(cells_[0]), n_.dim(cells_[1])};
-    how.operands.assign(arguments.begin() + 4, arguments.end());
+    how.operands.assign(arguments.begin() + 4, arguments.begin() + int64_t(lengths));
     how.operands.insert(how.operands.begin() + Turn, arguments[0]);
     how.maps.assign(Turn, along(0));
     how.maps.insert(how.maps.end(), 2, {});
@@ -179,12 +183,12 @@ Value *RoiAlign::samplesBySize() {
     auto turn = [](Scalars &s, Value *t, Value *row, size_t d) {
       return s(d == 0 ? Op::Div : Op::Mod, t, row);
     };
-    how.neighbours = [&](Scalars &s, llvm::ArrayRef<Value *> a, size_t d) -> Taps {
+    how.neighbours = [&](Scalars &s, llvm::ArrayRef<Value *> a, size_t d, Value *extent) -> Taps {
       Value *i = s(Op::Add, s.cast(turn(s, a[Turn], a[Row], d), s.type), s.c(0.5));
       Value *inCell = s(Op::Div, i, s.cast(a[Count + d], s.type));
       Value *cell = s(Op::Add, s.cast(s.index(unsigned(d) + 1), s.type), inCell);
       Value *way = s(Op::Mul, cell, s(Op::Div, size(s, a, d), s.c(double(cells_[d]))));
-      return tapsAt(s, s(Op::Add, corner(s, a[1 - d]), way), d);
+      return tapsAt(s, s(Op::Add, corner(s, a[1 - d]), way), extent);
     };
     how.image = [](Scalars &s, llvm::ArrayRef<Value *> a) { return s.cast(a[4], Element::I64); };
     how.largest = largest_;

@@ -29,40 +29,70 @@ llvm::Optional<Pixels> pixelsOf(Node &n, Value *image) {
   if (!image)
     return llvm::None;
   const Type t = image->type();
-  Pixels p{nullptr, {}, 1};
+  Pixels p{nullptr, {}, {}};
   Ints perm{0};
   for (unsigned d = 2; d < t.rank(); ++d) {
-    if (!t.dim(d).isConstant() || t.dim(d).constant() < 1) {
-      n.error("expected an image of known extents, found " + toString(t));
+    if (t.dim(d).lower() < 1) {
+      n.error("expected an image of at least one pixel, found " + toString(t) +
+              "; give open extents a larger lower bound with --range");
       return llvm::None;
     }
-    p.extents.push_back(t.dim(d).constant());
-    p.count *= p.extents.back();
+    p.extents.push_back(t.dim(d));
+    p.lengths.push_back(t.dim(d).isConstant() ? nullptr
+                                              : extentProduct(n.b, image, {d}, Element::I64));
+    if (!t.dim(d).isConstant() && !p.lengths.back())
+      return llvm::None;
     perm.push_back(d);
   }
   perm.push_back(1);
   Value *last = n.b.transpose(image, perm);
-  p.rows = last ? n.b.reshape(last, {t.dim(0) * p.count, t.dim(1)}) : nullptr;
+  p.rows =
+      last ? n.b.reshape(last, {t.dim(0) * product(n.context(), p.extents), t.dim(1)}) : nullptr;
   return p.rows ? llvm::Optional<Pixels>(p) : llvm::None;
+}
+
+void PixelExtents::append(const Pixels &pixels, llvm::SmallVectorImpl<Value *> &operands,
+                          std::vector<IndexMap> &maps) {
+  for (Value *length : pixels.lengths)
+    if (length) {
+      operands.push_back(length);
+      maps.push_back({});
+    }
+}
+
+Value *PixelExtents::whole(Scalars &s, size_t dim) const {
+  if (const auto known = pixels.extents[dim].asConstant())
+    return s.b.scalarInt(Element::I64, *known);
+  return open[size_t(llvm::count_if(llvm::makeArrayRef(pixels.lengths).take_front(dim),
+                                    [](Value *v) { return v != nullptr; }))];
+}
+
+Value *PixelExtents::stride(Scalars &s, size_t dim) const {
+  Value *all = s.b.scalarInt(Element::I64, 1);
+  for (size_t d = dim; d < pixels.extents.size(); ++d)
+    all = s(Op::Mul, all, whole(s, d));
+  return all;
 }
 
 Value *sample(Builder &b, const Pixels &pixels, const Sampling &how) {
   const Combinations all{pixels.extents.size(), how.taps};
   const Element compute = computeType(how.operands[0]->type().element());
   // For each dimension's taps the distance in rows and the weight; last the image's first row.
+  auto operands = how.operands;
+  auto maps = how.maps;
+  PixelExtents::append(pixels, operands, maps);
   Operation *found =
-      b.map(how.operands, how.maps, how.space, [&](Builder &inner, llvm::ArrayRef<Value *> a) {
+      b.map(operands, maps, how.space, [&](Builder &inner, llvm::ArrayRef<Value *> a) {
         Scalars s{inner, compute};
+        const PixelExtents extents{pixels, a.drop_front(how.operands.size())};
+        a = a.take_front(how.operands.size());
         llvm::SmallVector<Value *, 2> yields;
-        int64_t stride = pixels.count;
-        for (size_t d = 0; d < all.dims; ++d) {
-          stride /= pixels.extents[d];
-          for (const Tap &t : how.neighbours(s, a, d)) {
-            yields.push_back(s(Op::Mul, t.index, s.b.scalarInt(Element::I64, stride)));
+        for (size_t d = 0; d < all.dims; ++d)
+          for (const Tap &t : how.neighbours(s, a, d, extents(s, d))) {
+            yields.push_back(s(Op::Mul, t.index, extents.stride(s, d + 1)));
             yields.push_back(t.weight);
           }
-        }
-        yields.push_back(s(Op::Mul, how.image(s, a), s.b.scalarInt(Element::I64, pixels.count)));
+        yields.push_back(s(Op::Mul, how.image(s, a), extents.stride(s, 0)));
         return yields;
       });
   if (!found)
@@ -107,16 +137,21 @@ Value *sample(Builder &b, const Pixels &pixels, const Sampling &how) {
                    });
 }
 
-Value *limited(Scalars &s, Value *x, double low, double high) {
-  Value *least = s(Op::Select, s(Op::Greater, x, s.c(low)), x, s.c(low));
-  return s(Op::Select, s(Op::Less, least, s.c(high)), least, s.c(high));
+Value *limited(Scalars &s, Value *x, Value *low, Value *high) {
+  Value *least = s(Op::Select, s(Op::Greater, x, low), x, low);
+  return s(Op::Select, s(Op::Less, least, high), least, high);
 }
 
-Taps linearTaps(Scalars &s, Value *x, int64_t extent) {
-  const auto last = double(extent - 1);
+Value *limited(Scalars &s, Value *x, double low, double high) {
+  return limited(s, x, s.c(low), s.c(high));
+}
+
+Taps linearTaps(Scalars &s, Value *x, Value *extent) {
+  Value *last = s(Op::Sub, extent, s.c(1));
   auto tap = [&](Value *at, Value *weight) -> Tap {
-    Value *outside = s(Op::LogicalOr, s(Op::Less, at, s.c(0)), s(Op::Greater, at, s.c(last)));
-    return {s.cast(limited(s, at, 0, last), Element::I64), s(Op::Select, outside, s.c(0), weight)};
+    Value *outside = s(Op::LogicalOr, s(Op::Less, at, s.c(0)), s(Op::Greater, at, last));
+    return {s.cast(limited(s, at, s.c(0), last), Element::I64),
+            s(Op::Select, outside, s.c(0), weight)};
   };
   Value *base = s(Op::Floor, x), *t = s(Op::Sub, x, base);
   return {tap(base, s(Op::Sub, s.c(1), t)), tap(s(Op::Add, base, s.c(1)), t)};

@@ -1,5 +1,6 @@
 // Imports transforms of signals: Fourier transforms as products with constant matrices, columns of
 // patches back to an image, convolutions that carry their past.
+#include "frontend/GraphImporter.h"
 #include "frontend/onnx/Operators.h"
 #include "frontend/onnx/Window.h"
 
@@ -8,22 +9,25 @@
 namespace tenon::frontend {
 namespace {
 
-/// Larger matrices would fill the generated file; such lengths want another algorithm.
-constexpr int64_t kLargestTransform = 4096;
+/// Larger matrices would fill the generated file, or memory where they are computed at run time;
+/// such lengths want another algorithm.
+constexpr int64_t kLargestTransform = 4096, kLargestOpenTransform = 1024;
 
 /// A discrete Fourier transform of `length` points.
 struct Transform {
-  int64_t length;
+  Dim length;
+  Value *lengthValue; // i64 of rank 0, where the length is open
   bool inverse, oneSided;
 
   /// One-sided spectra of real signals go to or come from half of the points.
   bool toReal() const { return inverse && oneSided; }
-  int64_t outputs() const { return oneSided && !inverse ? length / 2 + 1 : length; }
+  Dim outputs() const { return oneSided && !inverse ? floorDiv(length, 2) + 1 : length; }
 
   /// Matrix [points · parts, outputs · (1 or 2)] for `points` points with `parts` 1 (real) or 2
   /// (real and imaginary): the transform of interleaved parts is a product with it.
   Tensor matrix(Element e, int64_t points, int64_t parts) const {
-    const int64_t count = outputs(), made = toReal() ? 1 : 2;
+    const int64_t length = this->length.constant(), count = outputs().constant();
+    const int64_t made = toReal() ? 1 : 2;
     Tensor t(e, {points * parts, count * made});
     for (int64_t n = 0; n < points; ++n)
       for (int64_t k = 0; k < count; ++k) {
@@ -49,23 +53,54 @@ struct Transform {
     return t;
   }
 
+  /// The same of an open number of points, computed at run time.
+  Value *matrixAtRunTime(Builder &b, Element e, Dim points, int64_t parts) const {
+    const int64_t made = toReal() ? 1 : 2;
+    const Dim space[] = {points * parts, outputs() * made};
+    return pointwise(
+        b, {lengthValue}, {IndexMap{}}, space, [&](Scalars &s, llvm::ArrayRef<Value *> a) {
+          auto whole = [&](int64_t v) { return s.b.scalarInt(Element::I64, v); };
+          Scalars exact{s.b, Element::F64};
+          Value *n = s(Op::Div, s.index(0), whole(parts)), *k = s(Op::Div, s.index(1), whole(made));
+          Value *part = s(Op::Mod, s.index(0), whole(parts)),
+                *c = s(Op::Mod, s.index(1), whole(made));
+          Value *turns = exact(Op::Div, s.cast(s(Op::Mod, s(Op::Mul, n, k), a[0]), Element::F64),
+                               s.cast(a[0], Element::F64));
+          Value *angle = exact(Op::Mul, turns, exact.c(2 * M_PI));
+          Value *sine = exact(Op::Sin, angle), *minus = exact(Op::Neg, sine);
+          Value *mixed = exact(Op::Select, s(Op::Less, part, c), inverse ? sine : minus,
+                               inverse ? minus : sine);
+          Value *v = exact(Op::Select, s(Op::Equal, part, c), exact(Op::Cos, angle), mixed);
+          if (inverse)
+            v = exact(Op::Div, v, s.cast(a[0], Element::F64));
+          if (toReal()) {
+            Value *once = s(Op::LogicalOr, s(Op::Equal, n, whole(0)),
+                            s(Op::Equal, s(Op::Mul, n, whole(2)), a[0]));
+            v = exact(Op::Select, once, v, exact(Op::Mul, v, exact.c(2)));
+          }
+          return s.cast(v, e);
+        });
+  }
+
   /// Transforms dimension `axis` of x, whose last dimension holds the parts; null after an error.
   Value *apply(Node &n, Value *x, int64_t axis) const {
     const Type t = x->type();
     const unsigned rank = t.rank();
     const Dim parts = t.dim(rank - 1), given = t.dim(unsigned(axis));
-    if (!given.isConstant() || length < 1 || !(parts.isConstant(1) || parts.isConstant(2)))
-      return n.error("expected a known number of real or complex points, found " + toString(t) +
-                     " and length " + std::to_string(length));
-    if (length > kLargestTransform)
-      return n.error("a transform of " + std::to_string(length) +
-                     " points is not supported: expected at most " +
-                     std::to_string(kLargestTransform));
+    const bool known = given.isConstant() && length.isConstant();
+    const int64_t most = known ? kLargestTransform : kLargestOpenTransform;
+    if (length.lower() < 1 || !(parts.isConstant(1) || parts.isConstant(2)))
+      return n.error("expected real or complex points, one or more, found " + toString(t) +
+                     " and length " + text({length}, ""));
+    if (length.upper() > most)
+      return n.error(std::string("a transform of ") + (known ? "" : "up to ") +
+                     std::to_string(length.upper()) +
+                     " points is not supported: expected at most " + std::to_string(most) +
+                     (known ? "" : "; give open extents a smaller upper bound with --range"));
     // Points beyond those given are zero, those beyond the ones that count are dropped.
-    const int64_t counted = toReal() ? length / 2 + 1 : length;
-    const int64_t points = std::min(given.constant(), counted);
-    if (points < given.constant())
-      x = sliceAlong(n.b, x, axis, n.dim(0), n.dim(points), 1);
+    const Dim points = min(given, toReal() ? floorDiv(length, 2) + 1 : length);
+    if (points != given)
+      x = sliceAlong(n.b, x, axis, n.dim(0), points, 1);
     Ints perm = allAxes(0, rank - 1), back;
     perm.erase(perm.begin() + axis);
     perm.push_back(axis);
@@ -78,10 +113,14 @@ struct Transform {
       rows[0] = rows[0] * last->type().dim(d);
       shape.push_back(last->type().dim(d));
     }
-    rows.push_back(n.dim(points * parts.constant()));
-    shape.push_back(n.dim(outputs()));
+    rows.push_back(points * parts.constant());
+    shape.push_back(outputs());
     shape.push_back(n.dim(toReal() ? 1 : 2));
-    Value *matrix = n.b.constant(this->matrix(t.element(), points, parts.constant()));
+    Value *matrix =
+        known ? n.b.constant(this->matrix(t.element(), points.constant(), parts.constant()))
+              : matrixAtRunTime(n.b, t.element(), points, parts.constant());
+    if (!matrix)
+      return nullptr;
     Value *y = n.b.value(Op::MatMul, {n.b.reshape(last, rows), matrix});
     y = y ? n.b.reshape(y, shape) : nullptr;
     for (int64_t d = 0; d < int64_t(rank); ++d)
@@ -118,13 +157,33 @@ void importDFT(Node &n) {
             " holds real and imaginary parts: expected another axis");
     return;
   }
-  Transform transform{0, n.boolAttr("inverse", false), n.boolAttr("onesided", false)};
-  // Without an operand that says it, the length follows from the points (0: not known).
-  const int64_t points = n.type(X).dim(unsigned(*axis)).asConstant().getValueOr(0);
-  auto length = numberOperand(n, Length, transform.toReal() ? 2 * (points - 1) : points);
-  if (!length)
-    return;
-  transform.length = *length;
+  const Dim points = n.type(X).dim(unsigned(*axis));
+  Transform transform{points, nullptr, n.boolAttr("inverse", false), n.boolAttr("onesided", false)};
+  if (n.has(Length)) {
+    auto length = n.shapeOperand(Length);
+    if (!length)
+      return;
+    if (length->size() != 1) {
+      n.error("operand " + n.inputName(Length) + ": expected one number");
+      return;
+    }
+    transform.length = (*length)[0];
+  } else if (transform.toReal()) { // it follows from the points
+    transform.length = points * 2 - 2;
+  }
+  if (!points.isConstant() || !transform.length.isConstant()) {
+    Value *count = n.has(Length) ? n.b.reshape(n.graph.state.pinned(n.input(Length)), {})
+                                 : extentProduct(n.b, n.input(X), {*axis}, Element::I64);
+    transform.lengthValue =
+        n.has(Length) || !transform.toReal()
+            ? n.b.cast(count, Element::I64)
+            : pointwise(n.b, {count}, [](Scalars &s, llvm::ArrayRef<Value *> a) {
+                return s(Op::Mul, s(Op::Sub, a[0], s.b.scalarInt(Element::I64, 1)),
+                         s.b.scalarInt(Element::I64, 2));
+              });
+    if (!transform.lengthValue)
+      return;
+  }
   n.set(0, transform.apply(n, n.input(X), *axis));
 }
 
@@ -158,7 +217,7 @@ void importSTFT(Node &n) {
   if (cut && n.has(Window))
     cut = pointwise(n.b, {cut, n.input(Window)}, {identityMap(4), along(2)}, cut->type().shape(),
                     [](Scalars &s, llvm::ArrayRef<Value *> a) { return s(Op::Mul, a[0], a[1]); });
-  const Transform transform{*frame, false, n.boolAttr("onesided", true)};
+  const Transform transform{n.dim(*frame), nullptr, false, n.boolAttr("onesided", true)};
   n.set(0, cut ? transform.apply(n, cut, 2) : nullptr);
 }
 

@@ -22,8 +22,11 @@ constexpr int64_t kAllThreads = 64;
 /// number of threads.
 inline void parallelFor(int64_t n, int64_t grain, llvm::function_ref<void(int64_t, int64_t)> body,
                         int64_t most = kFewThreads) {
-  most = std::min<int64_t>(std::max(1u, std::thread::hardware_concurrency()), most);
-  const int64_t parts = std::min(most, n / std::max<int64_t>(grain, 1));
+  // The number of cores is asked for last: libraries read it from a file, which takes longer than a
+  // small loop.
+  int64_t parts = std::min(most, n / std::max<int64_t>(grain, 1));
+  if (parts > 1)
+    parts = std::min<int64_t>(parts, std::max(1u, std::thread::hardware_concurrency()));
   if (parts <= 1) {
     if (n > 0)
       body(0, n);

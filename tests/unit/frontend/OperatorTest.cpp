@@ -98,6 +98,47 @@ TEST(Operators, NegativePadsCut) {
   EXPECT_EQ(values(i.run({floats({4}, {1, 2, 3, 4})})[0]), Numbers({2, 3, 4, 0, 0}));
 }
 
+TEST(Operators, OpenExtentsDecideWhetherPadsCut) {
+  // The window around the middle of a table of relative positions, as long as twice the text.
+  TestModel m;
+  m.input("table", {"5"});
+  m.input("text", {"T"});
+  ints(m.graph, "three", {3});
+  m.node("Shape", {"text"}, {"length"});
+  m.node("Sub", {"length", "three"}, {"more"});
+  set(m.node("Concat", {"more", "more"}, {"pads"}), "axis", 0);
+  m.node("Pad", {"table", "pads"}, {"y"});
+  m.output("y");
+  ImportOptions open;
+  open.ranges = {{"T", {1, 5}}};
+  Imported i(m, open);
+  ASSERT_TRUE(i) << i.messages;
+  EXPECT_EQ(toString(i.outputType()), "tensor<{((T * 2) + -1)}xf32>");
+  const Tensor table = floats({5}, {1, 2, 3, 4, 5});
+  auto around = [&](int64_t length) {
+    return values(i.run({table, floats({length}, Numbers(size_t(length)))})[0]);
+  };
+  EXPECT_EQ(around(1), Numbers({3}));
+  EXPECT_EQ(around(3), Numbers({1, 2, 3, 4, 5}));
+  EXPECT_EQ(around(5), Numbers({0, 0, 1, 2, 3, 4, 5, 0, 0}));
+}
+
+TEST(Operators, NoMoreThanThereAreAreTheLargest) {
+  TestModel m;
+  m.input("x", {"N"});
+  ints(m.graph, "k", {3});
+  m.node("TopK", {"x", "k"}, {"y", "at"});
+  m.output("y");
+  ImportOptions open;
+  open.ranges = {{"N", {1, 5}}};
+  Imported i(m, open);
+  ASSERT_TRUE(i) << i.messages;
+  EXPECT_EQ(values(i.run({floats({2}, {1, 2})})[0]), Numbers({2, 1}));
+  EXPECT_EQ(values(i.run({floats({4}, {1, 2, 4, 3})})[0]), Numbers({4, 3, 2}));
+  open.ranges = {{"N", {3, 5}}};
+  EXPECT_EQ(toString(Imported(m, open).outputType()), "tensor<3xf32>");
+}
+
 TEST(Operators, SameLowerPadsAtTheBegin) {
   for (const char *rule : {"SAME_UPPER", "SAME_LOWER"}) {
     TestModel m;

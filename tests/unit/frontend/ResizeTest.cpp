@@ -158,6 +158,61 @@ TEST(Resize, Opset10PicksFromAboveWhereItShrinks) {
   }
 }
 
+TEST(Resize, RegionsFromDataGiveWhatKnownOnesGive) {
+  // As tf2onnx writes crop_and_resize: starts and ends of channels are constants.
+  const Tensor x = picture({1, 2, 5, 4}, Element::F32);
+  for (const char *mode : {"nearest", "linear"})
+    for (std::vector<double> box : {std::vector<double>{0.1, 0.2, 0.9, 0.6},
+                                    {0, 0, 1, 1},
+                                    {0.8, 0.5, 0.2, 0.5},
+                                    {-0.2, 0.3, 1.4, 0.9}}) {
+      auto model = [&](bool known) {
+        TestModel m;
+        m.input("x", {"1", "2", "5", "4"});
+        m.input("low", {"2"});
+        m.input("high", {"2"});
+        weight(m.graph, "zeros", {2}, 0);
+        weight(m.graph, "ones", {2}, 1);
+        ints(m.graph, "sizes", {1, 2, 3, 3});
+        if (known) {
+          auto *roi = m.graph.add_initializer();
+          roi->set_name("roi");
+          roi->set_data_type(onnx::TensorProto::FLOAT);
+          roi->add_dims(8);
+          for (double v : {0.0, 0.0, box[0], box[1], 1.0, 1.0, box[2], box[3]})
+            roi->add_float_data(float(v));
+        } else {
+          set(m.node("Concat", {"zeros", "low"}, {"starts"}), "axis", 0);
+          set(m.node("Concat", {"ones", "high"}, {"ends"}), "axis", 0);
+          set(m.node("Concat", {"starts", "ends"}, {"roi"}), "axis", 0);
+        }
+        auto *n = m.node("Resize", {"x", "roi", "", "sizes"}, {"y"});
+        set(n, "mode", std::string(mode));
+        set(n, "coordinate_transformation_mode", std::string("tf_crop_and_resize"));
+        setFloat(n, "extrapolation_value", 9);
+        m.output("y");
+        return m;
+      };
+      const std::vector<Tensor> operands{x, floats({2}, {box[0], box[1]}),
+                                         floats({2}, {box[2], box[3]})};
+      Imported dynamic(model(false));
+      ASSERT_TRUE(dynamic) << dynamic.messages;
+      EXPECT_EQ(toString(dynamic.outputType()), "tensor<1x2x3x3xf32>");
+      expectSame(dynamic.run(operands)[0], Imported(model(true)).run(operands)[0], mode);
+    }
+}
+
+TEST(Resize, RegionsFromDataTakeSizes) {
+  TestModel m;
+  m.input("x", {"4"});
+  m.input("roi", {"2"});
+  weight(m.graph, "scales", {1}, 2);
+  auto *n = m.node("Resize", {"x", "roi", "scales"}, {"y"});
+  set(n, "coordinate_transformation_mode", std::string("tf_crop_and_resize"));
+  m.output("y");
+  EXPECT_TRUE(mentions(Imported(m).messages, "expected sizes instead of scales"));
+}
+
 TEST(Resize, OpenDimensionsScaleToKnownSizes) {
   TestModel m;
   m.input("x", {"N", "3"});
@@ -174,6 +229,93 @@ TEST(Resize, OpenDimensionsScaleToKnownSizes) {
     const Tensor x = picture({rows, 3}, Element::F32);
     expectSame(dynamic.run({x})[0], Imported(m, known).run({x})[0], std::to_string(rows));
   }
+}
+
+TEST(Resize, ScalesThatAreSizesOverExtentsLeadToTheSizes) {
+  // As PyTorch writes sizes for opsets 9 and 10, which have scales alone.
+  for (const char *of : {"x", "z"}) {
+    TestModel m(10);
+    m.input("x", {"1", "W"});
+    m.input("z", {"1", "V"});
+    m.input("like", {"1", "T"});
+    weight(m.graph, "one", {1}, 1);
+    ints(m.graph, "second", {1});
+    for (const char *name : {"like", of}) {
+      const std::string v = name;
+      m.node("Shape", {v}, {v + "shape"});
+      m.node("Gather", {v + "shape", "second"}, {v + "last"});
+      set(m.node("Cast", {v + "last"}, {v + "float"}), "to", onnx::TensorProto::FLOAT);
+    }
+    m.node("Div", {"likefloat", std::string(of) + "float"}, {"scale"});
+    set(m.node("Concat", {"one", "scale"}, {"scales"}), "axis", 0);
+    set(m.node("Resize", {"x", "scales"}, {"up"}), "mode", std::string("linear"));
+    m.node("Add", {"up", "like"}, {"y"});
+    m.output("y");
+    ImportOptions open;
+    open.ranges = {{"W", {1, 9}}, {"V", {1, 9}}, {"T", {1, 9}}};
+    Imported i(m, open);
+    if (std::string(of) == "z") { // of another image: whatever that gives
+      EXPECT_TRUE(mentions(i.messages, "shapes do not broadcast"));
+      continue;
+    }
+    ASSERT_TRUE(i) << i.messages;
+    EXPECT_EQ(toString(i.outputType()), "tensor<1x{T}xf32>");
+    for (int64_t w : {2, 3})
+      for (int64_t t : {1, 5, 7}) {
+        ImportOptions known;
+        known.bindDims = {{"W", w}, {"T", t}, {"V", 1}};
+        const std::vector<Tensor> operands{picture({1, w}, Element::F32), floats({1, 1}, {0}),
+                                           picture({1, t}, Element::F32)};
+        expectSame(i.run(operands)[0], Imported(m, known).run(operands)[0], std::to_string(t));
+      }
+  }
+}
+
+TEST(Resize, OpenExtentsKeepTheirRatio) {
+  // An image of any size into a frame of one, as it is put before detectors.
+  for (const char *policy : {"not_larger", "not_smaller"}) {
+    TestModel m(18);
+    m.input("x", {"2", "H", "W"});
+    ints(m.graph, "sizes", {6, 8});
+    auto *n = m.node("Resize", {"x", "", "", "sizes"}, {"fit"});
+    set(n, "mode", std::string("linear"));
+    set(n, "keep_aspect_ratio_policy", std::string(policy));
+    set(n, "axes", std::vector<int64_t>{1, 2});
+    set(m.node("CenterCropPad", {"fit", "sizes"}, {"y"}), "axes", std::vector<int64_t>{1, 2});
+    m.output("y");
+    ImportOptions open;
+    open.ranges = {{"H", {1, 20}}, {"W", {1, 20}}};
+    Imported i(m, open);
+    ASSERT_TRUE(i) << i.messages;
+    EXPECT_EQ(toString(i.outputType()), "tensor<2x6x8xf32>");
+    for (auto [h, w] : {std::pair(6, 8), std::pair(3, 8), std::pair(20, 7), std::pair(5, 20),
+                        std::pair(1, 1), std::pair(7, 9)}) {
+      ImportOptions known;
+      known.bindDims = {{"H", h}, {"W", w}};
+      const Tensor x = picture({2, h, w}, Element::F32);
+      expectSame(i.run({x})[0], Imported(m, known).run({x})[0],
+                 std::string(policy) + " " + std::to_string(h) + "x" + std::to_string(w));
+    }
+  }
+}
+
+TEST(Resize, SizesAreProductsOfSingles) {
+  for (int64_t opset : {10, 13})
+    for (bool open : {false, true}) {
+      TestModel m(opset);
+      m.input("x", {open ? "N" : "3"});
+      weight(m.graph, "scale", {1}, 5.0f / 3); // less than that
+      if (opset < 11)
+        m.node("Resize", {"x", "scale"}, {"y"});
+      else
+        m.node("Resize", {"x", "", "scale"}, {"y"});
+      m.output("y");
+      ImportOptions range;
+      range.ranges = {{"N", {1, 9}}};
+      Imported i(m, open ? range : ImportOptions());
+      ASSERT_TRUE(i) << i.messages;
+      EXPECT_EQ(i.run({floats({3}, {1, 2, 3})})[0].size(), 5) << opset << open;
+    }
 }
 
 TEST(Resize, OneSizeMayBeAScalar) {

@@ -28,6 +28,50 @@ TEST(Signals, ShortTimeTransformKeepsASymbolicLength) {
   EXPECT_TRUE(mentions(Imported(m, options).messages, "expected frames of a known length"));
 }
 
+TEST(Signals, TransformsOfOpenLengths) {
+  for (int64_t inverse : {0, 1})
+    for (int64_t oneSided : {0, 1})
+      for (int64_t parts : {1, 2})
+        for (bool given : {false, true}) {
+          TestModel m(20);
+          m.input("x", {"2", "N", std::to_string(parts)});
+          ints(m.graph, "axis", {1}, true);
+          ints(m.graph, "length", {6}, true);
+          auto *n = m.node("DFT", {"x", given ? "length" : "", "axis"}, {"y"});
+          set(n, "inverse", inverse);
+          set(n, "onesided", oneSided);
+          m.output("y");
+          ImportOptions open;
+          open.ranges = {{"N", {2, 9}}};
+          Imported dynamic(m, open);
+          ASSERT_TRUE(dynamic) << dynamic.messages;
+          for (int64_t points : {2, 5, 8}) {
+            ImportOptions known;
+            known.bindDims = {{"N", points}};
+            std::vector<double> v;
+            for (int64_t k = 0; k < 2 * points * parts; ++k)
+              v.push_back(double(k * k % 7) - 3);
+            const Tensor x = floats({2, points, parts}, v);
+            const Tensor found = dynamic.run({x})[0], expected = Imported(m, known).run({x})[0];
+            ASSERT_EQ(found.shape(), expected.shape());
+            for (int64_t k = 0; k < found.size(); ++k)
+              ASSERT_NEAR(found.at(k), expected.at(k), 1e-4)
+                  << inverse << oneSided << parts << given << " of " << points << " at " << k;
+          }
+        }
+}
+
+TEST(Signals, OpenLengthsAreBounded) {
+  TestModel m(20);
+  m.input("x", {"1", "N", "1"});
+  ints(m.graph, "axis", {1}, true);
+  m.node("DFT", {"x", "", "axis"}, {"y"});
+  m.output("y");
+  ImportOptions open;
+  open.ranges = {{"N", {1, 5000}}};
+  EXPECT_TRUE(mentions(Imported(m, open).messages, "a transform of up to 5000 points"));
+}
+
 TEST(Signals, PartsAreNoAxis) {
   TestModel m(20);
   m.input("x", {"1", "4", "1"});

@@ -87,6 +87,13 @@ TEST(Structure, ResultsAreDefinedOnce) {
   m.node("Neg", {"x"}, {"y"}, "two");
   m.output("y");
   EXPECT_TRUE(mentions(Imported(m).messages, "result 'y' is also a result of node 'one'"));
+  TestModel n; // not a cycle of one node
+  n.input("x", {"2"});
+  n.node("Abs", {"x"}, {"x"}, "one");
+  n.output("x");
+  EXPECT_TRUE(
+      mentions(Imported(n).messages,
+               "node 'one' (Abs): result 'x' is also an input or initializer of the graph"));
 }
 
 TEST(Structure, EmptyNamesAreAbsentOperandsAndUnusedResults) {

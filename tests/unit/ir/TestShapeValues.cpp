@@ -50,6 +50,22 @@ TEST_F(ShapeValues, Arithmetic) {
   EXPECT_EQ(known(g.b.cast(g.b.pointwise(Op::Floor, {scaled}), Element::I64)), "(H * 2) 40 ");
 }
 
+TEST_F(ShapeValues, PowersAreProducts) {
+  Value *h1 = gather(shape, 2);
+  EXPECT_EQ(known(g.b.pointwise(Op::Pow, {h1, ints({2})})), "(H * H) ");
+  EXPECT_EQ(known(g.b.pointwise(Op::Pow, {h1, ints({0})})), "1 ");
+  EXPECT_EQ(known(g.b.pointwise(Op::Pow, {h1, ints({-1})})), "unknown");
+  EXPECT_EQ(known(g.b.pointwise(Op::Pow, {ints({2}), h1})), "unknown");
+}
+
+TEST_F(ShapeValues, ReplacedElements) {
+  Value *rows = gather(shape, 2);
+  EXPECT_EQ(known(g.b.value(Op::Scatter, {shape, ints({3}), rows})), "N 3 H H ");
+  EXPECT_EQ(known(g.b.value(Op::Scatter, {shape, rows, rows})), "unknown"); // H decides which
+  EXPECT_EQ(known(g.b.value(Op::Scatter, {shape, ints({3}), rows}, {{"combiner", Word{"add"}}})),
+            "unknown");
+}
+
 TEST_F(ShapeValues, SelectOnWhatIsKnown) {
   Value *minusOne = ints({-1});
   Value *target = ints({-1, 3, 4, 20});
