@@ -26,6 +26,8 @@ struct TargetLevel {
   unsigned simdWidth = 1;
   /// CPU: architectural vector registers.
   unsigned simdRegisters = 16;
+  /// CPU: whether an instruction shifts each lane by a count of its own.
+  bool variableShifts = false;
   /// CPU, aarch64: which products of bytes its machines have beside smull: sdot, smmla.
   bool dotProducts = false, matrixProducts = false;
   /// CUDA: 10 × compute capability (75, 80, 90 …); `a` variants run on that capability only.

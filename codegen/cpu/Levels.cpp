@@ -19,6 +19,7 @@ TargetLevel cpu(llvm::StringRef name, unsigned width, unsigned registers, double
   t.flagsGiven = given;
   t.peakGflops = gflops;
   t.bandwidthGBs = 14;
+  t.variableShifts = name.startswith("armv8") || width >= 8;
   return t;
 }
 

@@ -72,10 +72,10 @@ Element indexElement(const ScalarProgram &program, int dim) {
 }
 
 BodyWriter::BodyWriter(const ScalarProgram &program, const TargetLevel &level,
-                       bool constantsAreMembers, bool storesOutputs)
-    : program_(program), constantsAreMembers_(constantsAreMembers), storesOutputs_(storesOutputs),
+                       std::function<bool()> isMember, bool storesOutputs)
+    : program_(program), isMember_(std::move(isMember)), storesOutputs_(storesOutputs),
       spellings_(program.nodes.size()), used_(program.nodes.size()), names_(program.nodes.size()) {
-  const ScalarSpeller spell(program, level, constantsAreMembers);
+  const ScalarSpeller spell(program, level, /*sharedConstants=*/isMember_ != nullptr);
   for (unsigned o : program.outputs)
     used_[o] = true;
   for (size_t i = program.nodes.size(); i-- > 0;)
@@ -112,11 +112,11 @@ std::string BodyWriter::declaration(const std::string &type, llvm::ArrayRef<Elem
   return w_.take();
 }
 
-std::string BodyWriter::instance(const std::string &type) const {
+std::vector<std::string> BodyWriter::memberValues() const {
   std::vector<std::string> values;
   for (const auto &member : members_)
     values.push_back(member.second);
-  return type + "{" + joined(values) + "}";
+  return values;
 }
 
 std::string BodyWriter::parameters(llvm::ArrayRef<Element> anchors) {
@@ -184,7 +184,7 @@ void BodyWriter::table(size_t node) {
 
 std::string BodyWriter::constant(const ScalarNode &n) {
   std::string literal = literalOf(n);
-  if (constantsAreMembers_) {
+  if (isMember_ && isMember_()) {
     const std::string member = "c" + std::to_string(members_.size());
     members_.emplace_back(cppElement(computeElement(n.element)).str() + " " + member, literal);
     literal = member;

@@ -4,6 +4,7 @@
 #include "codegen/emit/ScalarSpelling.h"
 #include "codegen/emit/SourceWriter.h"
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -18,17 +19,18 @@ Element indexElement(const ScalarProgram &program, int dim);
 /// the program uses, one line for each of its operations that is not spelled with another's.
 class BodyWriter {
 public:
-  /// Constants that are members are given when the functor is made; programs that differ in them
-  /// alone then have the same text. `storesOutputs`: what calls the functor does nothing with its
-  /// outputs but store them, as elements of their types.
-  BodyWriter(const ScalarProgram &program, const TargetLevel &level, bool constantsAreMembers,
+  /// `isMember`, where there is one, says of each constant in the order of the text whether it is a
+  /// member, given when the functor is made; programs that differ in members alone have the same
+  /// text. `storesOutputs`: what calls the functor does nothing with its outputs but store them, as
+  /// elements of their types.
+  BodyWriter(const ScalarProgram &program, const TargetLevel &level, std::function<bool()> isMember,
              bool storesOutputs);
 
   /// `struct TYPE { ... };` for anchors of these types; legend[i] says what input i is.
   std::string declaration(const std::string &type, llvm::ArrayRef<Element> anchors,
                           llvm::ArrayRef<std::string> legend);
-  /// What makes one, once the declaration is written: TYPE{constants}.
-  std::string instance(const std::string &type) const;
+  /// The values of the members, once the declaration is written.
+  std::vector<std::string> memberValues() const;
   /// Whether the text needs common/lookup.h.
   bool looksUp() const { return tables_ > 0; }
 
@@ -45,7 +47,8 @@ private:
   bool isOnlyStored(size_t node) const;
 
   const ScalarProgram &program_;
-  const bool constantsAreMembers_, storesOutputs_;
+  const std::function<bool()> isMember_;
+  const bool storesOutputs_;
   SourceWriter w_;
   std::vector<ScalarSpelling> spellings_; // by node
   std::vector<bool> used_;                // by node

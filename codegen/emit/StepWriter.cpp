@@ -164,11 +164,18 @@ std::string StepWriter::body(const ScalarProgram &program, llvm::ArrayRef<Elemen
     const std::string hint = sanitizeName(operandOf(a.source)->hint());
     legend.push_back((hint.empty() ? "" : hint + " ") + describe(a.source->type()));
   }
-  BodyWriter writer(program, level_, sharesCode_, suffix == kStoredBody);
+  const auto isMember = [&] {
+    const size_t n = constantsMet_++;
+    return whichConstants_.empty() || whichConstants_[n];
+  };
+  BodyWriter writer(program, level_, takesConstantsOut_ ? isMember : std::function<bool()>(),
+                    suffix == kStoredBody);
   declare(type, writer.declaration(type, anchors, legend));
   if (writer.looksUp())
     include("common/lookup.h");
-  return writer.instance(type);
+  const std::vector<std::string> values = writer.memberValues();
+  constants_.insert(constants_.end(), values.begin(), values.end());
+  return type + "{" + llvm::join(values, ", ") + "}";
 }
 
 //===----------------------------------------------------------------------===//

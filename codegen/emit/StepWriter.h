@@ -72,7 +72,18 @@ public:
 
   /// From here on types hold no numbers of the layer: constants of bodies and strides are values,
   /// so that layers of other shapes have the same types.
-  void shareCode() { sharesCode_ = true; }
+  void shareCode() {
+    sharesCode_ = true;
+    takeConstantsOut({});
+  }
+  /// From here on constants of bodies are values, so that steps which differ in them alone have the
+  /// same types: those of `which`, in the order of the text, or all.
+  void takeConstantsOut(std::vector<bool> which) {
+    takesConstantsOut_ = true;
+    whichConstants_ = std::move(which);
+  }
+  /// These values, as text.
+  const std::vector<std::string> &constants() const { return constants_; }
   /// Asks `shape` which numbers are parameters, where the tactic lets any.
   void useShape(KernelShape &shape) { shape_ = &shape; }
   /// The tactic's word that strides of views other than 0 and 1, and what it writes by
@@ -167,7 +178,10 @@ private:
   std::set<std::string> includes_, userIncludes_;
   SourceWriter declarations_, code_;
   const DeclaredTypes *shared_;
-  bool sharesCode_ = false, shapeVaries_ = false;
+  bool sharesCode_ = false, takesConstantsOut_ = false, shapeVaries_ = false;
+  std::vector<bool> whichConstants_;
+  size_t constantsMet_ = 0;
+  std::vector<std::string> constants_;
   KernelShape *shape_ = nullptr;
   DeclaredTypes declared_;
   std::vector<std::string> used_;

@@ -200,6 +200,7 @@ private:
       for (const Port &port : *ports)
         if (port.quantization)
           includes_.insert("cpu/quantized_io.h");
+    findAlike();
     for (const auto &g : graphs_)
       for (const Step &step : g->plan().steps) {
         if (step.op->is(Op::Loop))
@@ -217,11 +218,48 @@ private:
       }
   }
 
+  /// Finds the steps that differ from others in constants alone, such as a quantised network's
+  /// layers in their scales: most of the time of the C++ compiler would go to kernels for each of
+  /// them.
+  void findAlike() {
+    if (!level_.variableShifts)
+      return;
+    struct Alike {
+      std::vector<std::string> first; // constants of the first of the steps
+      std::vector<bool> differ;       // whether those of any other do
+      std::vector<const Step *> steps;
+    };
+    std::map<std::string, Alike> byTypes;
+    for (const auto &g : graphs_)
+      for (const Step &step : g->plan().steps)
+        if (const Choice *choice = g->choice(step)) {
+          StepWriter writer(g->plan(), step, dims_, level_, "step");
+          writer.takeConstantsOut({});
+          choice->emit(writer);
+          const std::vector<std::string> &constants = writer.constants();
+          std::string types = choice->tactic.info.id.str();
+          for (const auto &[text, name] : writer.declared())
+            types += "\n" + text;
+          Alike &alike = byTypes.try_emplace(types, Alike{constants, {}, {}}).first->second;
+          alike.steps.push_back(&step);
+          alike.differ.resize(constants.size());
+          for (size_t i = 0; i < constants.size(); ++i)
+            if (constants[i] != alike.first[i])
+              alike.differ[i] = true;
+        }
+    for (const auto &[types, alike] : byTypes)
+      if (llvm::is_contained(alike.differ, true))
+        for (const Step *step : alike.steps)
+          differing_.insert({step, alike.differ});
+  }
+
   /// Writes a step unless another graph has the same; what it is called.
   std::string section(const GraphText &g, const Step &step, const Choice &choice) {
     const std::string &label = g.name(step);
     for (const std::string &name : {label, label + "_" + g.entry()}) {
       StepWriter writer(g.plan(), step, dims_, level_, name, &g.placeNames(), &declared_);
+      if (auto it = differing_.find(&step); it != differing_.end())
+        writer.takeConstantsOut(it->second);
       choice.emit(writer);
       includes_.insert(writer.includes().begin(), writer.includes().end());
       userIncludes_.insert(writer.userIncludes().begin(), writer.userIncludes().end());
@@ -443,6 +481,8 @@ private:
   InterfaceInfo info_;
   /// Everything but the interface is in this namespace, runtime included.
   std::string space_ = info_.prefix + "_code";
+  /// Of steps that are alike otherwise: which constants of their bodies differ. Looked up only.
+  std::map<const Step *, std::vector<bool>> differing_;
   std::vector<std::string> stepTexts_;
   std::map<std::string, std::string> sections_; // by name
   std::set<std::string> includes_, userIncludes_;
