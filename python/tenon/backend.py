@@ -9,6 +9,7 @@ TENON_BACKEND_TARGET names another target than the device's ("CPU": cpu:native, 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 from pathlib import Path
@@ -28,7 +29,7 @@ from .module import Module
 __all__ = ["TenonBackend", "TenonBackendRep", "is_compatible", "prepare", "run_model", "run_node", "supports_device"]
 
 # What a refusal says where a value is needed to compile, and where the model is beyond what Tenon does.
-_NEEDS_VALUE, _BEYOND = "--bind", "not supported"
+_NEEDS_VALUE, _BEYOND = re.compile(r"\bbind\b|\bconstants=\{"), "not supported"
 _FEW = 64  # elements of an input that may say a shape, axes or a count
 
 
@@ -50,7 +51,7 @@ class TenonBackendRep(BackendRep):
             try:
                 self._modules[()] = (compile(model, target, **options), [])
             except CompileError as error:
-                if _NEEDS_VALUE not in str(error):
+                if not _NEEDS_VALUE.search(str(error)):
                     raise _refusal(error) from error
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
@@ -103,7 +104,7 @@ class TenonBackendRep(BackendRep):
                 return self._modules[key]
             except CompileError as refused:
                 error = refused
-                if _NEEDS_VALUE not in str(refused):
+                if not _NEEDS_VALUE.search(str(refused)):
                     break
         raise _refusal(error) from error
 
@@ -135,7 +136,7 @@ def _elements(value: Any) -> list[Any]:
 def _refusal(error: CompileError | None) -> Exception:
     """What ONNX's runner skips where Tenon says that it has no such operator, else the error."""
     assert error is not None
-    if _BEYOND in str(error) or _NEEDS_VALUE in str(error):
+    if _BEYOND in str(error) or _NEEDS_VALUE.search(str(error)):
         beyond: Exception = BackendIsNotSupposedToImplementIt(str(error))
         return beyond
     return error
