@@ -32,6 +32,7 @@ void forEachOfChannels(llvm::ArrayRef<int64_t> shape, int64_t axis, const Use &u
       for (int64_t k = 0; k < inner; ++k)
         use(i++, size_t(c));
 }
+
 inline double at(const PerChannel &v, size_t channel) { return v.size() == 1 ? v[0] : v[channel]; }
 
 /// Applies f to both, entry by entry.

@@ -21,8 +21,8 @@
 //   mr, nr                        schedule, static constexpr int; nr a multiple of lanes::width
 //   filters_outer                 schedule: for each block of filters all pixels (default; the
 //                                 block of weights stays in cache), or for each tile of pixels all
-//                                 filters (right with a prologue or pack_input: the patch is made
-//                                 once)
+//                                 filters of all groups (right with a prologue or pack_input, where
+//                                 the patch is made once, and for groups that share lines of x)
 //   pack_input                    schedule: always copy the patch. For pixel distances that are
 //                                 multiples of 4 KiB, which would share one cache set
 //   lanes, accumulator            types; native_lanes and the computing type of x

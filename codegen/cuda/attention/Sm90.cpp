@@ -146,9 +146,8 @@ struct WarpgroupAttention {
   static Result<Problem> match(const GroupQuery &in) {
     return matchAttention(in, kLargestHead, 0, {.order = true, .parts = true, .body = true})
         .andThen([&]() -> Result<Problem> {
-          if (!hasWgmma(in.level))
-            return Refusal{
-                "its kernel is for sm_90a alone, whose instructions (wgmma) other GPUs lack", ""};
+          if (auto wgmma = wantsWgmma(in.level); !wgmma)
+            return std::move(wgmma).refusal();
           const Element e = in.form.anchor->operand(0)->type().element();
           if (e != Element::F16 && e != Element::BF16)
             return Refusal{"elements of " + name(e).str(), ""};

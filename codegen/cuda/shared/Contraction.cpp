@@ -332,6 +332,12 @@ Result<> multipliesFloat8(const GroupQuery &in, const Contraction &c) {
 
 bool hasWgmma(const TargetLevel &level) { return level.sm == 90 && level.archSpecific; }
 
+Result<> wantsWgmma(const TargetLevel &level) {
+  if (hasWgmma(level))
+    return Accepted{};
+  return Refusal{"its kernel is for sm_90a alone, whose instructions (wgmma) other GPUs lack", ""};
+}
+
 llvm::StringRef multipliedAs(const GroupForm &form) {
   return form.anchor && form.anchor->isAny(Op::Conv, Op::MatMul)
              ? form.anchor->wordAttr("precision")

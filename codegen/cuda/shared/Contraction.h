@@ -109,6 +109,8 @@ Result<> multipliesOn(const MmaGeneration &g, const GroupQuery &in, const Contra
 
 /// The machine that multiplies by warpgroups (wgmma).
 bool hasWgmma(const TargetLevel &level);
+/// Why a kernel of these instructions is not for the level.
+Result<> wantsWgmma(const TargetLevel &level);
 
 /// Whether these are bytes times signed constants, with exact 32-bit sums; and on Tensor Cores.
 Result<> multipliesBytes(const GroupQuery &in, const Contraction &c);

@@ -166,9 +166,8 @@ bool isForWarpgroups(const WarpgroupKind &kind, const GroupQuery &in) {
 Result<WarpgroupProblem> readWarpgroups(const WarpgroupKind &kind, const GroupQuery &in) {
   if (multipliedAs(in.form) != kind.precision)
     return Refusal{"a contraction that is not to multiply so", ""};
-  if (!hasWgmma(in.level))
-    return Refusal{"its kernel is for sm_90a alone, whose instructions (wgmma) other GPUs lack",
-                   ""};
+  if (auto wgmma = wantsWgmma(in.level); !wgmma)
+    return std::move(wgmma).refusal();
   auto c = readContraction(in);
   if (!c)
     return std::move(c).refusal();

@@ -55,9 +55,8 @@ Result<> isWidePatchLegal(const ConvProblem &p, const WidePatchSchedule &s, cons
 }
 
 Result<ContractionProblem> readFirstLayer(const GroupQuery &in) {
-  if (!hasWgmma(in.level))
-    return Refusal{"its kernel is for sm_90a alone, whose instructions (wgmma) other GPUs lack",
-                   ""};
+  if (auto wgmma = wantsWgmma(in.level); !wgmma)
+    return std::move(wgmma).refusal();
   return readContraction(in, [&](const Contraction &c) -> Result<> {
     if (!c.isConv)
       return Refusal{"no convolution in two dimensions with a window", ""};
