@@ -38,14 +38,22 @@ TENON_FN detail::computed_view<T, Rank, Ins, Body> make_computed_view(Ins ins, B
   return {ins, body};
 }
 
-/// A prologue whose first operand is stored in T, for kernels that hand it over in their own
-/// accumulator type.
-template <class T, class Body> struct stored_as {
+namespace detail {
+
+template <class T, class Body> struct stored_body {
   Body body;
   template <class L, class V, class... Vs> TENON_FN auto operator()(L, V x, Vs... rest) const {
     return body(L{}, tenon::detail::convert<typename L::template of<T>>(x), rest...);
   }
 };
+
+} // namespace detail
+
+/// A prologue whose first operand is stored in T, for kernels that hand it over in their own
+/// accumulator type.
+template <class T, class Body> TENON_FN detail::stored_body<T, Body> stored_as(Body body) {
+  return {body};
+}
 
 /// The prologue of integer contractions: x - zero, in x's type.
 struct less_zero_point {

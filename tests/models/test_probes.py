@@ -378,7 +378,7 @@ class Variants(Probe):
         # What the C interface does not show.
         (self.folder / "shown.cu").write_text(
             '#include "net.cu"\n'
-            'extern "C" int net_chosen(const net_model *m) { return open(m)->variant->arch; }\n'
+            'extern "C" int net_chosen(const net_model *m) { return opened(m)->variant->arch; }\n'
         )
         compiler = ROOT / "tests/tools/emulated-nvcc"
         # What the file is built for, the device, and the program chosen there or the error.

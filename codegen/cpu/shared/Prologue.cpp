@@ -67,7 +67,7 @@ std::string prologueArguments(StepWriter &out, const ScalarProgram &program, uns
   const Element stored = first.inputs[0].source->type().element();
   if (!isFloat(stored)) {
     out.include("cpu/computed.h");
-    functor = "cpu::stored_as<" + cppElement(stored).str() + ", decltype(" + functor + ")>{}";
+    functor = "cpu::stored_as<" + cppElement(stored).str() + ">(" + functor + ")";
   }
   return ", " + functor + ", pack(" + views + ")";
 }
