@@ -86,6 +86,20 @@ private:
   std::shared_ptr<std::vector<std::string>> strings_;
 };
 
+/// use(w), where w[i] is element i of a tensor of integers: of bytes, which most large ones hold,
+/// as they are stored, so that loops over them run at the speed of memory.
+template <class Use> auto withInts(const Tensor &t, const Use &use) {
+  struct Any {
+    const Tensor &t;
+    int64_t operator[](int64_t i) const { return t.intAt(i); }
+  };
+  switch (t.element()) {
+  case Element::I8: return use(t.as<int8_t>().data());
+  case Element::U8: return use(t.as<uint8_t>().data());
+  default: return use(Any{t});
+  }
+}
+
 /// Conversions of the narrow float formats; `encode` rounds half to even (f8e8m0, a scale, up),
 /// saturating where the format has no infinity.
 double decodeFloat(Element e, uint32_t bits);

@@ -153,17 +153,12 @@ llvm::Optional<WeightedSum> weightedSum(const Operation &op) {
       s.taps *= extent;
     s.padded = llvm::any_of(op.intsAttr("pads"), [](int64_t p) { return p != 0; });
   }
-  int64_t wZero = 0;
   for (unsigned i = 2; i < op.numOperands(); ++i) {
     auto z = splatValue(op.operand(i));
     if (!z)
       return llvm::None;
-    (i == 2 ? s.zero : wZero) = int64_t(*z);
+    (i == 2 ? s.zero : s.weightZero) = int64_t(*z);
   }
-  s.values.resize(size_t(s.weights->size()));
-  s.weights->toInts(0, s.weights->size(), s.values.data());
-  for (int64_t &v : s.values)
-    v -= wZero;
   return s;
 }
 
@@ -185,27 +180,25 @@ ChannelRanges RangeAnalysis::compute(Value *v) {
   if (!op)
     return all;
   if (auto s = weightedSum(*op)) {
-    const ChannelRanges x = of(op->operand(0));
+    ChannelRanges x = of(op->operand(0));
     if (int64_t(x.size()) != s->groups * s->channels)
       return all;
-    for (int64_t g = 0; g < s->groups; ++g)
-      for (int64_t k = 0; k < s->filters; ++k) {
-        Range sum;
-        for (int64_t c = 0; c < s->channels; ++c) {
-          Range in = x[size_t(g * s->channels + c)];
-          in = {in.low - s->zero, in.high - s->zero};
-          if (s->padded) // padding counts as 0
-            in = {std::min<int64_t>(in.low, 0), std::max<int64_t>(in.high, 0)};
-          for (int64_t t = 0; t < s->taps; ++t) {
-            const int64_t w = s->values[s->index(g, k, c, t)];
-            sum.low += w * (w > 0 ? in.low : in.high);
-            sum.high += w * (w > 0 ? in.high : in.low);
-          }
-        }
-        const Range limits = rangeOf(Element::I32);
-        if (sum.low >= limits.low && sum.high <= limits.high)
-          all[size_t(g * s->filters + k)] = sum;
-      }
+    for (Range &in : x) {
+      in = {in.low - s->zero, in.high - s->zero};
+      if (s->padded) // padding counts as 0
+        in = {std::min<int64_t>(in.low, 0), std::max<int64_t>(in.high, 0)};
+    }
+    ChannelRanges sums(all.size());
+    s->forEach([&](int64_t filter, int64_t channel, int64_t w) {
+      const Range &in = x[size_t(channel)];
+      Range &sum = sums[size_t(filter)];
+      sum.low += std::min(w * in.low, w * in.high);
+      sum.high += std::max(w * in.low, w * in.high);
+    });
+    const Range limits = rangeOf(Element::I32);
+    for (size_t k = 0; k < sums.size(); ++k)
+      if (sums[k].low >= limits.low && sums[k].high <= limits.high)
+        all[k] = sums[k];
     return all;
   }
   if (op->is(Op::Pool) && op->wordAttr("kind") == "max")

@@ -20,17 +20,29 @@ inline constexpr unsigned kChannelDim = 1;
 /// An integer contraction with constant weights, taken apart.
 struct WeightedSum {
   Literal weights;
-  std::vector<int64_t> values;                             // of the weights, less their zero point
   int64_t filters = 0, channels = 0, taps = 1, groups = 1; // filters and channels of a group
-  int64_t zero = 0;                                        // of x
+  int64_t zero = 0, weightZero = 0;                        // of x and of the weights
   bool padded = false, matrix = false, transB = false;
 
   bool isDepthwise() const { return groups > 1 && channels == 1 && filters == 1; }
-  /// Weight of tap t between channel c and filter k of a group.
-  size_t index(int64_t group, int64_t k, int64_t c, int64_t t) const {
-    if (matrix)
-      return size_t(transB ? k * channels + c : c * filters + k);
-    return size_t(((group * filters + k) * channels + c) * taps + t);
+  /// Weight of tap t between channel c and filter k of the only group, less its zero point.
+  int64_t weightOf(int64_t k, int64_t c, int64_t t) const {
+    return weights->intAt(matrix && !transB ? c * filters + k : (k * channels + c) * taps + t) -
+           weightZero;
+  }
+  /// visit(filter, channel, weight less its zero point) for all weights as they are stored; filters
+  /// and channels are counted over all groups.
+  template <class Visit> void forEach(const Visit &visit) const {
+    const bool filtersLast = matrix && !transB;
+    withInts(*weights, [&](const auto &w) {
+      int64_t i = 0;
+      for (int64_t outer = 0; outer < (filtersLast ? channels : groups * filters); ++outer)
+        for (int64_t inner = 0; inner < (filtersLast ? filters : channels); ++inner)
+          for (int64_t t = 0; t < taps; ++t, ++i)
+            visit(filtersLast ? inner : outer,
+                  filtersLast ? outer : outer / filters * channels + inner,
+                  int64_t(w[i]) - weightZero);
+    });
   }
 };
 llvm::Optional<WeightedSum> weightedSum(const Operation &op);

@@ -137,7 +137,7 @@ bool Remover::isRemovableFrom(Use &use, size_t c) {
     return true;
   for (int64_t k = 0; k < s->filters; ++k)
     for (int64_t t = 0; t < s->taps; ++t)
-      if (s->values[s->index(0, k, int64_t(c), t)] != 0)
+      if (s->weightOf(k, int64_t(c), t) != 0)
         return false;
   return true;
 }
@@ -224,19 +224,14 @@ void Remover::replaceReader(Operation &op, Value *from, Value *to, const Channel
   Value *sum = b.value(op.kind(), operands, attributes);
   // What the missing channels contributed.
   Tensor missing(Element::I32, {s.filters});
-  bool any = false;
   const ChannelRanges &x = ranges_.of(from);
-  for (int64_t k = 0; k < s.filters; ++k) {
-    int64_t total = 0;
-    for (int64_t c = 0; c < s.channels; ++c)
-      if (drop[size_t(c)])
-        for (int64_t t = 0; t < s.taps; ++t)
-          if (const int64_t w = s.values[s.index(0, k, c, t)])
-            total += w * (x[size_t(c)].low - s.zero);
-    missing.setInt(k, total);
-    any |= total != 0;
-  }
-  if (any) {
+  std::vector<int64_t> totals(size_t(s.filters));
+  s.forEach([&](int64_t filter, int64_t channel, int64_t w) {
+    if (w != 0 && drop[size_t(channel)])
+      totals[size_t(filter)] += w * (x[size_t(channel)].low - s.zero);
+  });
+  missing.fromInts(0, s.filters, totals.data());
+  if (llvm::any_of(totals, [](int64_t total) { return total != 0; })) {
     const unsigned rank = sum->type().rank();
     llvm::SmallVector<Dim, 6> space(sum->type().shape().begin(), sum->type().shape().end());
     sum = b.map({sum, b.constant(missing)}, {identityMap(rank), IndexMap{kChannelDim}}, space,

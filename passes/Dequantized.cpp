@@ -21,10 +21,12 @@ bool sumsFit(const Operation &op, const Dequantized &x, const Dequantized &w) {
   const int64_t filters = l->shape()[op.is(Op::Conv) ? 0 : l->rank() - (first ? 2 : 1)];
   const int64_t inner = op.is(Op::Conv) ? l->size() / filters : first ? l->shape().back() : 1;
   std::vector<double> sums(size_t(filters), 0);
-  for (int64_t i = 0; i < l->size(); ++i) {
-    const auto k = size_t(i / inner % filters);
-    sums[k] += std::fabs(double(l->intAt(i)) - at(w.zero, w.zero.size() == 1 ? 0 : k));
-  }
+  withInts(*l, [&](const auto &weights) {
+    for (int64_t i = 0; i < l->size(); ++i) {
+      const auto k = size_t(i / inner % filters);
+      sums[k] += std::fabs(double(weights[i]) - at(w.zero, k));
+    }
+  });
   return llvm::all_of(sums, [&](double sum) { return sum * most < 0x1p30; });
 }
 

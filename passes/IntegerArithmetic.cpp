@@ -126,10 +126,12 @@ ChannelRanges rangesOf(Operation &op, const IntegerContraction &c) {
   const int64_t axis = !matrix ? 0 : op.boolAttr("trans_b") ? rank - 2 : rank - 1;
   ChannelRanges ranges(static_cast<size_t>(l->shape()[size_t(axis)]));
   const Range x = rangeOf(c.x.q->type().element(), wholeAt(c.x.zero, 0));
-  forEachOfChannels(l->shape(), axis, [&](int64_t i, size_t k) {
-    const int64_t w = l->intAt(i) - wholeAt(c.w.zero, k);
-    ranges[k].low += std::min(w * x.low, w * x.high);
-    ranges[k].high += std::max(w * x.low, w * x.high);
+  withInts(*l, [&](const auto &weights) {
+    forEachOfChannels(l->shape(), axis, [&](int64_t i, size_t k) {
+      const int64_t w = weights[i] - wholeAt(c.w.zero, k);
+      ranges[k].low += std::min(w * x.low, w * x.high);
+      ranges[k].high += std::max(w * x.low, w * x.high);
+    });
   });
   return ranges;
 }

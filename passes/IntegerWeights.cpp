@@ -7,20 +7,26 @@ namespace {
 /// q less `zero` along `axis` (−1: one for all).
 llvm::Optional<IntegerWeights> written(const Tensor &q, const PerChannel &zero, int64_t axis) {
   IntegerWeights out{Tensor(Element::I8, q.shape()), {}};
-  bool fits = true;
-  forEachOfChannels(q.shape(), axis, [&](int64_t i, size_t channel) {
-    const int64_t v = q.intAt(i) - int64_t(at(zero, channel));
-    fits &= v >= -128 && v <= 127;
-    if (fits)
-      out.values.setInt(i, v);
+  int8_t *values = out.values.mutableAs<int8_t>();
+  const std::vector<int64_t> zeros(zero.begin(), zero.end());
+  const bool fits = withInts(q, [&](const auto &w) {
+    bool all = true;
+    forEachOfChannels(q.shape(), axis, [&](int64_t i, size_t channel) {
+      const int64_t v = w[i] - zeros[zeros.size() == 1 ? 0 : channel];
+      all &= v >= -128 && v <= 127;
+      values[i] = int8_t(v);
+    });
+    return all;
   });
   if (fits)
     return out;
   if (bitWidth(q.element()) != 8)
     return llvm::None;
   const int64_t middle = isSignedInt(q.element()) ? 0 : 128;
-  for (int64_t i = 0; i < q.size(); ++i)
-    out.values.setInt(i, q.intAt(i) - middle);
+  withInts(q, [&](const auto &w) {
+    for (int64_t i = 0; i < q.size(); ++i)
+      values[i] = int8_t(w[i] - middle);
+  });
   for (double z : zero)
     out.zeros.push_back(int64_t(z) - middle);
   return out;

@@ -1,6 +1,8 @@
 // Implements what zero points add to sums.
 #include "passes/ZeroPoints.h"
 
+#include "passes/QuantizedForm.h"
+
 namespace tenon {
 namespace {
 
@@ -52,8 +54,10 @@ llvm::Optional<Tensor> offsetsOfConv(const Operation &op, const Tensor &w, int64
   std::vector<int64_t> sums(static_cast<size_t>(taps)); // of a filter, tap by tap
   for (int64_t f = 0; f < filters; ++f) {
     std::fill(sums.begin(), sums.end(), 0);
-    for (int64_t i = 0; i < channels * taps; ++i)
-      sums[size_t(i % taps)] += w.intAt(f * channels * taps + i);
+    withInts(w, [&](const auto &weights) {
+      for (int64_t i = 0; i < channels * taps; ++i)
+        sums[size_t(i % taps)] += weights[f * channels * taps + i];
+    });
     for (int64_t y = 0; y < height; ++y)
       for (int64_t x = 0; x < width; ++x) {
         int64_t sum = 0;
@@ -76,13 +80,14 @@ llvm::Optional<Tensor> offsetsOfMatMul(const Operation &op, const Tensor &w, int
   const int64_t n = w.shape()[rows ? 0 : 1], k = w.shape()[rows ? 1 : 0];
   if (k < kFewChannels || n > kMostOffsets)
     return llvm::None;
+  std::vector<int64_t> sums(static_cast<size_t>(n));
+  withInts(w, [&](const auto &weights) {
+    forEachOfChannels(w.shape(), rows ? 0 : 1,
+                      [&](int64_t i, size_t column) { sums[column] += weights[i]; });
+  });
   Tensor offsets(Element::I32, {n});
-  for (int64_t i = 0; i < n; ++i) {
-    int64_t sum = 0;
-    for (int64_t j = 0; j < k; ++j)
-      sum += w.intAt(rows ? i * k + j : j * n + i);
-    offsets.setInt(i, int32_t(zero * sum));
-  }
+  for (int64_t i = 0; i < n; ++i)
+    offsets.setInt(i, int32_t(zero * sums[size_t(i)]));
   return offsets;
 }
 

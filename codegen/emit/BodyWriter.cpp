@@ -72,7 +72,7 @@ Element indexElement(const ScalarProgram &program, int dim) {
 }
 
 BodyWriter::BodyWriter(const ScalarProgram &program, const TargetLevel &level,
-                       std::function<bool()> isMember, bool storesOutputs)
+                       std::function<bool(bool)> isMember, bool storesOutputs)
     : program_(program), isMember_(std::move(isMember)), storesOutputs_(storesOutputs),
       spellings_(program.nodes.size()), used_(program.nodes.size()), names_(program.nodes.size()) {
   const ScalarSpeller spell(program, level, /*sharedConstants=*/isMember_ != nullptr);
@@ -103,20 +103,14 @@ std::string BodyWriter::declaration(const std::string &type, llvm::ArrayRef<Elem
         !isPlainIndex(program_.nodes[i]))
       operation(i);
   for (unsigned o : program_.outputs)
-    values.push_back(names_[o]);
+    values.push_back(read(o));
   w_.line("return " + (one ? values[0] : "pack(" + joined(values) + ")") + ";");
   w_.close();
-  for (const auto &member : members_)
-    w_.line(member.first + ";");
+  for (const Member &member : members_)
+    w_.line(member.isTable ? "const " + member.type + " (&" + member.name + ")[256];"
+                           : member.type + " " + member.name + ";");
   w_.close("};");
   return w_.take();
-}
-
-std::vector<std::string> BodyWriter::memberValues() const {
-  std::vector<std::string> values;
-  for (const auto &member : members_)
-    values.push_back(member.second);
-  return values;
 }
 
 std::string BodyWriter::parameters(llvm::ArrayRef<Element> anchors) {
@@ -156,11 +150,26 @@ void BodyWriter::operation(size_t node) {
       names_[node] = names_[n.operands[0]];
       return;
     }
+  if (n.op->is(Op::Const) && isMember_)
+    return; // where it is read
   const std::string expression = n.op->is(Op::Index)   ? index(node)
                                  : n.op->is(Op::Const) ? constant(n)
                                                        : function(node);
+  define(node, expression);
+}
+
+void BodyWriter::define(size_t node, const std::string &expression) {
   names_[node] = "t" + std::to_string(locals_++);
   w_.line("const " + typeOf(unsigned(node)) + " " + names_[node] + " = " + expression + ";");
+}
+
+/// The name of a node for one that reads it. Constants that may be members are one for each reader:
+/// two that happen to be equal would tell a body from others that it is like.
+std::string BodyWriter::read(unsigned node) {
+  const ScalarNode &n = program_.nodes[node];
+  if (isMember_ && n.kind == ScalarNode::Function && n.op->is(Op::Const))
+    define(node, constant(n));
+  return names_[node];
 }
 
 /// What is rounded to bytes on a device and stored is rounded where that happens.
@@ -178,15 +187,18 @@ void BodyWriter::table(size_t node) {
   std::vector<std::string> entries;
   for (int64_t v : n.op->intsAttr("table"))
     entries.push_back(std::to_string(v));
-  w_.line("static constexpr " + cppElement(n.element).str() + " " + names_[node] + "[256] = {" +
-          joined(entries) + "};");
+  const std::string type = cppElement(n.element).str(), values = "{" + joined(entries) + "}";
+  if (isMember_ && isMember_(true))
+    members_.push_back({type, names_[node], values, true});
+  else
+    w_.line("static constexpr " + type + " " + names_[node] + "[256] = " + values + ";");
 }
 
 std::string BodyWriter::constant(const ScalarNode &n) {
   std::string literal = literalOf(n);
-  if (isMember_ && isMember_()) {
+  if (isMember_ && isMember_(false)) {
     const std::string member = "c" + std::to_string(members_.size());
-    members_.emplace_back(cppElement(computeElement(n.element)).str() + " " + member, literal);
+    members_.push_back({cppElement(computeElement(n.element)).str(), member, literal, false});
     literal = member;
   }
   return "broadcast<L>(" + literal + ")";
@@ -199,12 +211,12 @@ std::string BodyWriter::index(size_t node) const {
   return n.indexDim < 0 ? offset : names_[node] + " * " + lanes(n.indexStep) + " + " + offset;
 }
 
-std::string BodyWriter::function(size_t node) const {
+std::string BodyWriter::function(size_t node) {
   const ScalarNode &n = program_.nodes[node];
   const ScalarSpelling &spelling = spellings_[node];
   llvm::SmallVector<std::string, 3> operands;
   for (unsigned k : spelling.operands)
-    operands.push_back(names_[k]);
+    operands.push_back(read(k));
   const Element source = n.operands.empty() ? n.element : program_.nodes[n.operands[0]].element;
   if (n.op->is(Op::Cast) && spelling.operands == n.operands)
     return cast(node);

@@ -115,6 +115,15 @@ StepWriter::Config &StepWriter::Config::number(llvm::StringRef member, int64_t v
   return *this;
 }
 
+StepWriter::Config &StepWriter::Config::constant(llvm::StringRef member, int64_t value) {
+  if (!step_.takesConstantsOut_ || !step_.takesNextOut())
+    return extent(member, value);
+  step_.constants_.push_back(std::to_string(value));
+  body_.line("dyn " + member.str() + ";");
+  runtime_.emplace_back(member.str(), std::to_string(value));
+  return *this;
+}
+
 StepWriter::Config &StepWriter::Config::flag(llvm::StringRef member, bool value) {
   body_.line("static constexpr bool " + member.str() + (value ? " = true;" : " = false;"));
   return *this;
@@ -155,6 +164,11 @@ std::string StepWriter::Config::finish() {
   return variable;
 }
 
+bool StepWriter::takesNextOut() {
+  const size_t n = constantsMet_++;
+  return whichConstants_.empty() || whichConstants_[n];
+}
+
 std::string StepWriter::body(const ScalarProgram &program, llvm::ArrayRef<Element> anchors,
                              llvm::StringRef suffix) {
   const std::string type = name_ + "_" + suffix.str();
@@ -164,17 +178,24 @@ std::string StepWriter::body(const ScalarProgram &program, llvm::ArrayRef<Elemen
     const std::string hint = sanitizeName(operandOf(a.source)->hint());
     legend.push_back((hint.empty() ? "" : hint + " ") + describe(a.source->type()));
   }
-  const auto isMember = [&] {
-    const size_t n = constantsMet_++;
-    return whichConstants_.empty() || whichConstants_[n];
+  const auto isMember = [&](bool table) {
+    return !(table && sharesCode_) && takesNextOut(); // tables stay with a device's code
   };
-  BodyWriter writer(program, level_, takesConstantsOut_ ? isMember : std::function<bool()>(),
+  BodyWriter writer(program, level_, takesConstantsOut_ ? isMember : std::function<bool(bool)>(),
                     suffix == kStoredBody);
   declare(type, writer.declaration(type, anchors, legend));
   if (writer.looksUp())
     include("common/lookup.h");
-  const std::vector<std::string> values = writer.memberValues();
-  constants_.insert(constants_.end(), values.begin(), values.end());
+  std::vector<std::string> values;
+  for (const BodyWriter::Member &member : writer.members()) {
+    constants_.push_back(member.value);
+    values.push_back(member.value);
+    if (!member.isTable)
+      continue;
+    values.back() = suffix.str() + "_" + member.name;
+    code_.line("static constexpr " + member.type + " " + values.back() + "[256] = " + member.value +
+               ";");
+  }
   return type + "{" + llvm::join(values, ", ") + "}";
 }
 

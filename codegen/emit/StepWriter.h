@@ -76,8 +76,9 @@ public:
     sharesCode_ = true;
     takeConstantsOut({});
   }
-  /// From here on constants of bodies are values, so that steps which differ in them alone have the
-  /// same types: those of `which`, in the order of the text, or all.
+  /// From here on constants of bodies and configurations, and tables of bodies, are values, so that
+  /// steps which differ in them alone have the same types: those of `which`, in the order of the
+  /// text, or all.
   void takeConstantsOut(std::vector<bool> which) {
     takesConstantsOut_ = true;
     whichConstants_ = std::move(which);
@@ -103,6 +104,8 @@ public:
     Config &parameters(llvm::StringRef member, llvm::ArrayRef<Dim> values);
     Config &extent(llvm::StringRef member, int64_t value); // fixed<value>
     Config &number(llvm::StringRef member, int64_t value); // static constexpr int
+    /// fixed<value>, or a run-time value where takeConstantsOut asks for that.
+    Config &constant(llvm::StringRef member, int64_t value);
     Config &flag(llvm::StringRef member, bool value);
     Config &type(llvm::StringRef member, llvm::StringRef cppType);
     Config &array(llvm::StringRef member,
@@ -169,6 +172,9 @@ private:
                        llvm::ArrayRef<int> placeOf) const;
   std::string paddedText(const Access &a, const std::string &pointer, const Strides &strides,
                          llvm::ArrayRef<std::pair<Dim, Dim>> inside) const;
+
+  /// Whether the next constant that is met is a value.
+  bool takesNextOut();
 
   Places places_;
   const Step &step_;

@@ -6,7 +6,8 @@
 //   index_t get(int dim)              a run-time dimension of the next run
 //   int set(int dim, index_t value)
 //   int reset()
-//   int run(const void *const *inputs, void *const *outputs)
+//   int run(const void *const *inputs, void *logits, byte_range wanted)
+//                                     leaves at least these bytes of the logits there
 //   unsigned char *memory()           the context's: decoder_form::bytes of it
 //   static constexpr bool draws       whether it can draw tokens where it runs the program; then
 //   static constexpr int most_stops   how many tokens may end that, at most
@@ -42,6 +43,10 @@ template <class Token, class Logit, bool LastLogits, int Inputs> struct decoder_
   constexpr size_t logit_bytes() const { return row_bytes() * size_t(LastLogits ? 1 : piece); }
   /// Of a context: what is known of the last run, its tokens, its logits.
   constexpr size_t bytes() const { return decoder_state::room + token_bytes() + logit_bytes(); }
+};
+
+struct byte_range {
+  size_t begin, end;
 };
 
 /// What a machine needs to draw tokens and append them without the host.
@@ -104,13 +109,13 @@ public:
     for (int at = 0; at < count;) {
       const int left = at < together ? together - at : 1;
       const int now = left < form_.piece ? left : form_.piece;
-      const int code = run_piece(tokens + at, now, inputs);
+      // Rows from `count - rows` on, of those that this piece gives.
+      const int given = Form::last_logits ? 1 : now, first = at + now - given;
+      const int skipped = count - rows > first ? count - rows - first : 0;
+      const int code = run_piece(tokens + at, now, inputs, skipped);
       if (code != ok)
         return code;
       at += now;
-      // Rows from `count - rows` on, of those that this piece gave.
-      const int given = Form::last_logits ? 1 : now, first = at - given;
-      const int skipped = count - rows > first ? count - rows - first : 0;
       if (skipped < given) {
         const size_t bytes = size_t(given - skipped) * form_.row_bytes();
         memcpy(out, row(skipped), bytes);
@@ -189,12 +194,14 @@ private:
     if (const int taken = machine_.set(form_.length, index_t(position + kept)); taken != ok)
       return taken;
     if (made > 0)
-      return run_piece(tokens + kept, 1, inputs);
+      return run_piece(tokens + kept, 1, inputs, 0);
     state() = before;
     return ok;
   }
 
-  int run_piece(const int *tokens, int count, const void *const *inputs) {
+  /// Rows of logits before `first` are not wanted, but the last always is: a token may be drawn
+  /// from it.
+  int run_piece(const int *tokens, int count, const void *const *inputs, int first) {
     for (int i = 0; i < count; ++i)
       token_room()[i] = Token(tokens[i]);
     if (form_.count >= 0) {
@@ -205,12 +212,14 @@ private:
     const void *given[Form::inputs];
     for (int i = 0; i < Form::inputs; ++i)
       given[i] = i == form_.tokens ? token_room() : inputs[i];
-    void *outputs[] = {row(0)};
+    const int last = Form::last_logits ? 0 : count - 1;
     state().last_row = -1;
-    const int code = machine_.run(given, outputs);
+    const byte_range wanted{size_t(first < last ? first : last) * form_.row_bytes(),
+                            size_t(last + 1) * form_.row_bytes()};
+    const int code = machine_.run(given, row(0), wanted);
     if (code != ok)
       return code;
-    state() = {Form::last_logits ? 0 : count - 1, long(machine_.get(form_.length))};
+    state() = {last, long(machine_.get(form_.length))};
     return ok;
   }
 

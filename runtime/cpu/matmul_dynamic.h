@@ -16,10 +16,10 @@
 //   panels     column blocks that share the copies of a, 1 by default; as many as leave each thread
 //              some. (mr + panels * nr) * depth + 8 * panels * mr * nr elements of stack
 //   lanes, accumulator
-//   pairs      the operands are 8-bit integers less zero_a and zero_b, the sums int32_t: copies
-//              hold two elements in each word, whose products are added at once; or four where the
-//              machine has VNNI, as they are: the zero points are taken from the sums by those of
-//              rows and columns
+//   pairs      the operands are 8-bit integers less zero_a and zero_b (`fixed` or `dyn`), the sums
+//              int32_t: copies hold two elements in each word, whose products are added at once; or
+//              four where the machine has VNNI, as they are: the zero points are taken from the
+//              sums by those of rows and columns
 // a: view over (b0, b1, m, k); b: view over (b0, b1, k, n); outs, ins: views over (b0, b1, m, n).
 #ifndef TENON_RUNTIME_CPU_MATMUL_DYNAMIC_H
 #define TENON_RUNTIME_CPU_MATMUL_DYNAMIC_H
@@ -39,7 +39,8 @@ namespace cpu {
 
 struct matmul_dynamic_defaults {
   static constexpr fixed<1> batch0{}, batch1{};
-  static constexpr int depth = 256, panels = 1, zero_a = 0, zero_b = 0;
+  static constexpr fixed<0> zero_a{}, zero_b{};
+  static constexpr int depth = 256, panels = 1;
   static constexpr bool pairs = false;
   using lanes = native_lanes;
 };
@@ -176,7 +177,10 @@ template <class Cfg> struct word_products {
   static constexpr index_t step = Cfg::pairs ? 2 : 1, depth = Cfg::depth;
   static constexpr bool reads_in_place = !Cfg::pairs;
   static_assert(!Cfg::pairs || depth % 2 == 0, "blocks hold whole pairs");
+  const int32_t zero_a, zero_b;
 
+  explicit TENON_FN word_products(const Cfg &cfg)
+      : zero_a(int32_t(index_t(cfg.zero_a))), zero_b(int32_t(index_t(cfg.zero_b))) {}
   static TENON_FN V add(V acc, V x, V column) {
     if constexpr (Cfg::pairs)
       return acc + multiply_pairs<L>(x, column);
@@ -184,9 +188,9 @@ template <class Cfg> struct word_products {
       return mul_add(x, column, acc);
   }
   template <int Block, int Fast, class View>
-  static TENON_FN void pack(const View &from, const index_t *at, index_t k, index_t filled, A *to) {
+  TENON_FN void pack(const View &from, const index_t *at, index_t k, index_t filled, A *to) const {
     if constexpr (Cfg::pairs)
-      pack_pairs<Block, Fast>(from, at, k, filled, Fast == 2 ? Cfg::zero_a : Cfg::zero_b, to);
+      pack_pairs<Block, Fast>(from, at, k, filled, Fast == 2 ? zero_a : zero_b, to);
     else
       pack_block<L, Block, Fast>(from, at, k, filled, to);
   }
@@ -204,6 +208,13 @@ template <class Cfg> struct word_products {
 };
 
 #if TENON_FOUR_PRODUCTS
+/// Whether a number, `fixed` or `dyn`, is known to be v.
+template <class D> constexpr bool is_known(index_t v) {
+  if constexpr (D::is_fixed)
+    return D::value == v;
+  return false;
+}
+
 /// Bytes, four to a word, as vpdpbusd takes them: those of a unsigned, of b signed.
 template <class Cfg, class X, class Y> struct dynamic_fours {
   using L = typename Cfg::lanes;
@@ -212,11 +223,15 @@ template <class Cfg, class X, class Y> struct dynamic_fours {
   static constexpr bool reads_in_place = false;
   static constexpr bool signed_a = is_signed<bare<typename X::element>>,
                         signed_b = is_signed<bare<typename Y::element>>;
-  static constexpr int32_t zero_a = Cfg::zero_a + (signed_a ? 128 : 0),
-                           zero_b = Cfg::zero_b - (signed_b ? 0 : 128);
+  static constexpr bool a_is_centred = is_known<bare<decltype(Cfg::zero_a)>>(signed_a ? -128 : 0),
+                        b_is_centred = is_known<bare<decltype(Cfg::zero_b)>>(signed_b ? 0 : 128);
+  const int32_t zero_a, zero_b; // as the bytes are packed
   int32_t row_sums[tiles_of_group * Cfg::mr];
   alignas(64) int32_t column_sums[Cfg::panels][Cfg::nr];
 
+  explicit TENON_FN dynamic_fours(const Cfg &cfg)
+      : zero_a(int32_t(index_t(cfg.zero_a)) + (signed_a ? 128 : 0)),
+        zero_b(int32_t(index_t(cfg.zero_b)) - (signed_b ? 0 : 128)) {}
   static TENON_FN V add(V acc, V x, V column) {
     return four_products::multiply_add<L>(acc, x, column);
   }
@@ -225,7 +240,7 @@ template <class Cfg, class X, class Y> struct dynamic_fours {
   TENON_FN void pack_rows(const View &a, const index_t *at, index_t k, index_t filled, int32_t *to,
                           index_t first, bool onto) {
     pack_fours<Cfg::mr, 2, signed_a>(a, at, k, filled, to);
-    if constexpr (zero_b != 0)
+    if constexpr (!b_is_centred)
       for (index_t r = 0; r < filled; ++r) {
         int32_t &sum = row_sums[first + r];
         sum = (onto ? sum : 0) + sum_of_row(a, at, k, r);
@@ -235,7 +250,7 @@ template <class Cfg, class X, class Y> struct dynamic_fours {
   TENON_FN void pack_columns(const View &b, const index_t *at, index_t k, index_t filled,
                              int32_t *to, index_t panel, bool onto) {
     pack_fours<Cfg::nr, 3, !signed_b>(b, at, k, filled, to);
-    if constexpr (zero_a != 0)
+    if constexpr (!a_is_centred)
       for (index_t j = 0; j < Cfg::nr; j += L::width) {
         V sum = onto ? load<L>(column_sums[panel] + j) : V{};
         for (index_t i = 0; i < ceil_div(k, 4); ++i)
@@ -244,9 +259,9 @@ template <class Cfg, class X, class Y> struct dynamic_fours {
       }
   }
   TENON_FN V result(V sum, index_t k, index_t row, index_t panel, index_t column) const {
-    if constexpr (zero_b != 0)
+    if constexpr (!b_is_centred)
       sum = sum - zero_b * (row_sums[row] - int32_t(k) * zero_a);
-    if constexpr (zero_a != 0)
+    if constexpr (!a_is_centred)
       sum = sum - load<L>(column_sums[panel] + column) * zero_a;
     return sum;
   }
@@ -350,7 +365,7 @@ void matmul_dynamic_by(const Cfg &cfg, const X &a, const Y &b, const Outs &outs,
         constexpr int spill = L::width; // of turned rows
         alignas(64) A rows[Cfg::depth * mr + spill], columns[Cfg::panels][Cfg::depth * nr],
             sums[group][Cfg::panels][mr * nr];
-        Products products;
+        Products products(cfg);
         odometer<3> it = space;
         it.seek(begin);
         for (index_t u = begin; u < end; ++u, it.step()) {

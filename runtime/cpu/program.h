@@ -548,8 +548,9 @@ struct decoder_machine {
   }
   int set(int dim, index_t value) const { return set_dim(p, c, dim, long(value)); }
   int reset() const { return reset_context(p, c); }
-  int run(const void *const *inputs, void *const *outputs) const {
-    return run_context(p, c, inputs, outputs);
+  /// All logits are there, whichever are wanted.
+  template <class Range> int run(const void *const *inputs, void *logits, const Range &) const {
+    return run_context(p, c, inputs, &logits);
   }
   unsigned char *memory() const { return decoder_memory(p, c); }
   static constexpr bool draws = false;

@@ -42,6 +42,16 @@ std::string numbersOf(std::vector<int64_t> numbers, int64_t block) {
   return text;
 }
 
+/// visit(place, filter, place in the filter) for all weights as they are stored: the filters last
+/// or first.
+template <class Visit>
+void inOrder(bool filtersLast, int64_t filters, int64_t depth, const Visit &visit) {
+  int64_t at = 0;
+  for (int64_t outer = 0; outer < (filtersLast ? depth : filters); ++outer)
+    for (int64_t inner = 0; inner < (filtersLast ? filters : depth); ++inner)
+      visit(at++, filtersLast ? inner : outer, filtersLast ? outer : inner);
+}
+
 /// Sums of each filter's weights.
 std::vector<int64_t> weightSums(const ByteProblem &p) {
   const ByteContraction &q = p.q;
@@ -49,8 +59,10 @@ std::vector<int64_t> weightSums(const ByteProblem &p) {
   const int64_t filters = q.conv.groups * q.conv.filters, depth = w.size() / filters;
   const bool filtersLast = q.matrix && !q.transB;
   std::vector<int64_t> sums(size_t(filters), 0);
-  for (int64_t i = 0; i < w.size(); ++i)
-    sums[size_t(filtersLast ? i % filters : i / depth)] += w.intAt(i);
+  withInts(w, [&](const auto &weights) {
+    inOrder(filtersLast, filters, depth,
+            [&](int64_t at, int64_t k, int64_t) { sums[size_t(k)] += weights[at]; });
+  });
   return sums;
 }
 
@@ -81,21 +93,28 @@ std::string zeroOf(const ByteProblem &p, StepWriter &out) {
          ")";
 }
 
-/// visit(filter, word of its line, byte of the word, weight) for all weights.
+/// visit(filter, word of its line, byte of the word, weight) for all weights, in any order.
 template <class Visit> void forEachWeight(const ByteProblem &p, const Visit &visit) {
   const ConvProblem &c = p.conv();
   const Tensor &w = p.weights();
   const int64_t filters = c.filters, depth = w.size() / filters, taps = c.kernelH * c.kernelW;
   const bool filtersLast = p.q.matrix && !p.q.transB, rows = runsOf(p).alongRow;
   const int64_t perRun = int64_t(llvm::divideCeil(rows ? c.kernelW : c.channels, 4));
-  for (int64_t k = 0; k < filters; ++k)
-    for (int64_t i = 0; i < depth; ++i) {
-      const int64_t channel = i / taps, tap = i % taps;
-      const int64_t run = rows ? channel * c.kernelH + tap / c.kernelW : tap,
-                    at = rows ? tap % c.kernelW : channel;
-      visit(k, run * perRun + at / 4, at % 4,
-            w.intAt(filtersLast ? i * filters + k : k * depth + i));
-    }
+  struct Byte {
+    int64_t word, byte;
+  };
+  std::vector<Byte> places; // in a filter's line
+  for (int64_t i = 0; i < depth; ++i) {
+    const int64_t channel = i / taps, tap = i % taps;
+    const int64_t run = rows ? channel * c.kernelH + tap / c.kernelW : tap,
+                  at = rows ? tap % c.kernelW : channel;
+    places.push_back({run * perRun + at / 4, at % 4});
+  }
+  withInts(w, [&](const auto &weights) {
+    inOrder(filtersLast, filters, depth, [&](int64_t at, int64_t k, int64_t i) {
+      visit(k, places[size_t(i)].word, places[size_t(i)].byte, int64_t(weights[at]));
+    });
+  });
 }
 
 /// Whether products of two words of a line stay in 16 bits when they are added: those of -128 with

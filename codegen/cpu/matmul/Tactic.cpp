@@ -319,7 +319,9 @@ struct Dynamic {
       cfg.type("lanes", lanesType(widthOf(problem.in)));
     cfg.type("accumulator", cppElement(e));
     if (problem.pairs)
-      cfg.flag("pairs", true).number("zero_a", zeroOf(form, 0)).number("zero_b", zeroOf(form, 1));
+      cfg.flag("pairs", true)
+          .constant("zero_a", zeroOf(form, 0))
+          .constant("zero_b", zeroOf(form, 1));
     const std::string config = cfg.finish();
 
     // Strides over (b0, b1, then two of m, n and k).

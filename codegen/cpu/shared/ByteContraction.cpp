@@ -182,10 +182,12 @@ bool fitsBits(const ByteProblem &p, int64_t bits) {
     return false;
   const Tensor &w = p.weights();
   const int64_t half = int64_t(1) << (bits - 1);
-  for (int64_t i = 0; i < w.size(); ++i)
-    if (w.intAt(i) < -half || w.intAt(i) >= half)
-      return false;
-  return true;
+  return withInts(w, [&](const auto &weights) {
+    for (int64_t i = 0; i < w.size(); ++i)
+      if (weights[i] < -half || weights[i] >= half)
+        return false;
+    return true;
+  });
 }
 
 int64_t fewestBits(const ByteProblem &p, int64_t lanes) {
@@ -209,19 +211,21 @@ bool joinsFilters(const ByteProblem &p) {
   const int64_t filters = p.conv().filters, depth = w.size() / filters;
   // Filters are the last dimension of a matrix that is not transposed, else the first.
   const bool last = p.q.matrix && !p.q.transB;
-  for (int64_t k = 0; k < filters; ++k) {
-    int64_t least = 0, most = 0;
-    for (int64_t i = 0; i < depth; ++i) {
-      const int64_t weight = w.intAt(last ? i * filters + k : k * depth + i);
-      if (weight == -128)
+  return withInts(w, [&](const auto &weights) {
+    for (int64_t k = 0; k < filters; ++k) {
+      int64_t least = 0, most = 0;
+      for (int64_t i = 0; i < depth; ++i) {
+        const int64_t weight = weights[last ? i * filters + k : k * depth + i];
+        if (weight == -128)
+          return false;
+        least += std::min(weight * low, weight * high);
+        most += std::max(weight * low, weight * high);
+      }
+      if (least <= -(1 << 23) || most >= 1 << 23)
         return false;
-      least += std::min(weight * low, weight * high);
-      most += std::max(weight * low, weight * high);
     }
-    if (least <= -(1 << 23) || most >= 1 << 23)
-      return false;
-  }
-  return true;
+    return true;
+  });
 }
 
 std::string storedWeights(int64_t bits, int64_t lanes) {

@@ -93,8 +93,8 @@ struct decoder_machine {
   }
   int set(int dim, index_t value) const { return set_dim(c, dim, value); }
   int reset() const { return cuda::reset(c); }
-  int run(const void *const *inputs, void *const *outputs) const {
-    return cuda::run(c, inputs, outputs);
+  int run(const void *const *inputs, void *logits, byte_range wanted) const {
+    return run_for(c, inputs, logits, wanted.begin, wanted.end);
   }
   unsigned char *memory() const { return c->decoder; }
 

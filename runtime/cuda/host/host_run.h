@@ -28,9 +28,14 @@ inline status order(cudaStream_t earlier, cudaEvent_t e, cudaStream_t later) {
   return from_cuda(cudaStreamWaitEvent(later, e, 0));
 }
 
+/// Bytes of the outputs, which lie one after another, that a copy takes to the host.
+struct output_part {
+  size_t begin, bytes;
+};
+
 /// Issues one inference whose inputs stand in the slot's pinned memory.
 inline status issue_inference(context &c, const host_slot &s, port_layout &ports, cudaStream_t in,
-                              cudaStream_t out) {
+                              cudaStream_t out, output_part part) {
   ports.place(*c.owner->code, s.device);
   if (ports.input_bytes > 0 && !s.mapped)
     TENON_CHECK_CUDA(
@@ -38,13 +43,15 @@ inline status issue_inference(context &c, const host_slot &s, port_layout &ports
   TENON_CHECK(order(in, s.arrived, c.stream));
   TENON_CHECK(enqueue(&c, ports.inputs, ports.outputs, c.stream));
   TENON_CHECK(order(c.stream, s.computed, out));
-  if (ports.output_bytes > 0 && !s.mapped)
-    TENON_CHECK_CUDA(cudaMemcpyAsync(s.host + ports.input_bytes, s.device + ports.input_bytes,
-                                     ports.output_bytes, cudaMemcpyDeviceToHost, out));
+  const size_t begin = ports.input_bytes + part.begin;
+  if (part.bytes > 0 && !s.mapped)
+    TENON_CHECK_CUDA(
+        cudaMemcpyAsync(s.host + begin, s.device + begin, part.bytes, cudaMemcpyDeviceToHost, out));
   return from_cuda(cudaEventRecord(s.left, out));
 }
 
-inline status submit_on(context &c, const void *const *inputs, cudaStream_t in, cudaStream_t out) {
+inline status submit_on(context &c, const void *const *inputs, cudaStream_t in, cudaStream_t out,
+                        const output_part *part = nullptr) {
   const program &code = *c.owner->code;
   host_queue &q = c.host;
   port_layout ports(code);
@@ -56,7 +63,8 @@ inline status submit_on(context &c, const void *const *inputs, cudaStream_t in, 
   for (int i = 0; i < code.input_count; at += aligned(code.inputs[i].bytes), ++i)
     if (inputs && inputs[i] && inputs[i] != s.host + at)
       memcpy(s.host + at, inputs[i], code.inputs[i].bytes);
-  const status issued = issue_inference(c, s, ports, in, out);
+  const status issued =
+      issue_inference(c, s, ports, in, out, part ? *part : output_part{0, ports.output_bytes});
   if (issued != ok) { // the slot is free again when nothing touches it
     (void)cudaStreamSynchronize(in);
     (void)cudaStreamSynchronize(c.stream);
@@ -146,19 +154,39 @@ inline const void *host_output(context *c, int output) {
   return detail::port_at(s.host + ports.input_bytes, c->owner->code->outputs, output);
 }
 
-/// One whole inference on host pointers: copies in, runs, copies out, waits. Buffers have the sizes
-/// of the largest dimensions.
-inline status run(context *c, const void *const *inputs, void *const *outputs) {
+namespace detail {
+/// One whole inference on host pointers; with a part, only that is copied out, and handed out to
+/// its place in the only output.
+inline status run_whole(context *c, const void *const *inputs, void *const *outputs,
+                        const output_part *part) {
   if (!c)
     return invalid_argument;
   if (c->host.submitted != c->host.collected)
     return inferences_pending;
   TENON_CHECK(prepare(c));
-  TENON_CHECK(detail::check_pointers(*c->owner->code, inputs, outputs));
+  TENON_CHECK(check_pointers(*c->owner->code, inputs, outputs));
   const device_scope scope(c->owner->device);
   TENON_CHECK(scope.entered());
-  TENON_CHECK(detail::submit_on(*c, inputs, c->stream, c->stream));
-  return detail::collect_oldest(*c, outputs);
+  TENON_CHECK(submit_on(*c, inputs, c->stream, c->stream, part));
+  TENON_CHECK(collect_oldest(*c, part ? nullptr : outputs));
+  if (part)
+    memcpy(static_cast<unsigned char *>(outputs[0]) + part->begin,
+           static_cast<const unsigned char *>(host_output(c, 0)) + part->begin, part->bytes);
+  return ok;
+}
+} // namespace detail
+
+/// One whole inference on host pointers: copies in, runs, copies out, waits. Buffers have the sizes
+/// of the largest dimensions.
+inline status run(context *c, const void *const *inputs, void *const *outputs) {
+  return detail::run_whole(c, inputs, outputs, nullptr);
+}
+
+/// The same of a program with one output, of which bytes [begin, end) are wanted.
+inline status run_for(context *c, const void *const *inputs, void *output, size_t begin,
+                      size_t end) {
+  const detail::output_part part{begin, end - begin};
+  return detail::run_whole(c, inputs, &output, &part);
 }
 
 } // namespace cuda

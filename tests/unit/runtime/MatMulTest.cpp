@@ -187,7 +187,9 @@ TEST(MatMul, DynamicOperandsShareCopies) {
 
 template <class A, class B, int ZeroA, int ZeroB> struct Pairs : matmul_dynamic_defaults {
   dyn batch0, batch1, m, n, k;
-  static constexpr int mr = 4, nr = 2 * W, depth = 16, zero_a = ZeroA, zero_b = ZeroB;
+  static constexpr int mr = 4, nr = 2 * W, depth = 16;
+  static constexpr fixed<ZeroA> zero_a{};
+  dyn zero_b = ZeroB; // one as steps that are alike have it
   static constexpr bool pairs = true;
   using accumulator = int32_t;
 };
@@ -220,11 +222,11 @@ void checkPairsOf(index_t M, index_t N, index_t K) {
     }
   };
   const auto each = [&](const auto &right) {
-    check(cpu::detail::word_products<Config>{}, right);
+    check(cpu::detail::word_products<Config>(cfg), right);
 #if TENON_FOUR_PRODUCTS
     std::fill(y.begin(), y.end(), -1);
     if (has_four_products)
-      check(cpu::detail::dynamic_fours<Config, decltype(left), std::decay_t<decltype(right)>>{},
+      check(cpu::detail::dynamic_fours<Config, decltype(left), std::decay_t<decltype(right)>>(cfg),
             right);
 #endif
   };
