@@ -206,6 +206,13 @@ Value *unshaped(Value *v) {
 /// Most iterations that are imported one by one.
 constexpr int64_t kMostUnrolled = 1024;
 
+/// The number of iterations is known, or may be found by writing them out.
+bool hasKnownTrips(Node &n) {
+  if (const auto trip = n.has(0) ? n.knownOperand(0) : llvm::None)
+    return trip->size() != 1 || trip->intAt(0) <= kMostUnrolled;
+  return !n.has(0) && (!n.has(1) || n.knownOperand(1));
+}
+
 /// A loop that `carries` what has another type in each iteration: what is known of it decides how
 /// often the body is imported.
 void unrollLoop(Node &n, const onnx::GraphProto &body, unsigned carried,
@@ -346,9 +353,16 @@ void importLoop(Node &n) {
       !checkCount(n, size_t(body->output_size()), n.numOutputs() + 1, "outputs of the body"))
     return;
   const unsigned scans = n.numOutputs() - carried;
+  // Sequences change their length, optionals whether they hold a value; but what is only appended
+  // to needs no iteration of its own.
+  bool changing = false, appended = true;
   for (unsigned i = 0; i < carried; ++i)
-    if (!n.has(i + 2)) // sequences change their length, optionals whether they hold a value
-      return unrollLoop(n, *body, carried, "sequences or optionals");
+    if (!n.has(i + 2)) {
+      changing = true;
+      appended &= isAppendedSequence(n, *body, i);
+    }
+  if (changing && (!appended || hasKnownTrips(n)))
+    return unrollLoop(n, *body, carried, "sequences or optionals");
   Value *trip = n.has(0) ? oneElement(n, n.b, n.input(0), Element::I64, "trip count")
                          : integer(n.b, INT64_MAX);
   Value *cond = n.has(1) ? oneElement(n, n.b, n.input(1), Element::Bool, "condition")
@@ -361,7 +375,7 @@ void importLoop(Node &n) {
 
   llvm::SmallVector<Value *, 8> operands{trip, cond};
   llvm::SmallVector<Type, 8> arguments{trip->type(), cond->type()};
-  const CarriedValues values(n, *body, carried);
+  CarriedValues values(n, *body, carried);
   for (unsigned i : values.kept()) {
     operands.push_back(n.input(i + 2));
     arguments.push_back(n.type(i + 2));
@@ -380,7 +394,7 @@ void importLoop(Node &n) {
   auto inputs = [&](Builder &b, llvm::ArrayRef<Value *> given) {
     auto all = values.inputs(n, b, given);
     for (unsigned i : {0u, 1u})
-      all[i] = declared(n, b, all[i], *body, i);
+      all[i] = declared(n, b, all[i].tensor(), *body, int(i));
     return all;
   };
   ImportTrial trial(n.graph.state);
@@ -388,10 +402,11 @@ void importLoop(Node &n) {
   std::string changes;                  // of what a carried value starts as, and becomes
   Operation *loop = n.b.create(Op::Loop, operands, attributes, 1, [&](unsigned, Region &region) {
     TensorsOrSequences items;
+    const size_t outside = n.graph.state.symbols.size();
     if (!n.graph.importRegion(n, *body, "body", region, arguments, captures, items, inputs))
       return;
     llvm::SmallVector<Value *, 8> yields;
-    for (const TensorOrSequence &item : items)
+    for (const TensorOrSequence &item : values.appended(items))
       yields.push_back(oneTensor(n, item));
     if (n.failed())
       return;
@@ -400,7 +415,11 @@ void importLoop(Node &n) {
     yields[0] = oneElement(n, inner, yields[0], Element::Bool, "condition of the body");
     if (!yields[0])
       return;
-    yields = values.results(yields);
+    yields = values.results(n, inner, yields,
+                            llvm::makeArrayRef(n.graph.state.symbols).drop_front(outside));
+    if (yields.empty())
+      return;
+    region.parentOp()->set("scans", int64_t(yields.size() - 1 - values.kept().size()));
     if (const Dim trips = begins && count ? freeTrips(inner, region, yields, count) : Dim()) {
       counted = count != trips;
       always = true;

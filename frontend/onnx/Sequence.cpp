@@ -1,5 +1,6 @@
 // Imports operators on sequences and optionals. A sequence is the list of its tensors, so every
 // operator here only rearranges what is known at compile time; positions have to be.
+#include "frontend/DataExtents.h"
 #include "frontend/GraphImporter.h"
 #include "frontend/onnx/Operators.h"
 
@@ -37,6 +38,54 @@ Value *stackAlong(Builder &b, llvm::ArrayRef<Value *> values, int64_t axis, bool
                                              : b.value(Op::Concat, pieces, {{"axis", axis}});
 }
 
+Value *cut(Node &n, Value *v, int64_t axis, Value *length) {
+  length = length ? n.b.reshape(length, {n.dim(1)}) : nullptr;
+  const double most = double(v->type().dim(unsigned(axis)).upper());
+  length = length ? pointwise(n.b, {length},
+                              [&](Scalars &s, llvm::ArrayRef<Value *> a) {
+                                return s(Op::Clamp, a[0], s.c(0), s.c(most)); // says the bounds
+                              })
+                  : nullptr;
+  const auto extent = length ? dataExtents(n, length) : llvm::None;
+  return extent ? sliceAlong(n.b, v, axis, n.dim(0), (*extent)[0], 1) : nullptr;
+}
+
+Value *evened(Node &n, const Stack &stack) {
+  Value *most = stack.lengths ? n.b.reduce(Op::Max, stack.lengths, {0}, 0) : nullptr;
+  return stack.lengths ? cut(n, stack.pieces, stack.axis + 1, most) : stack.pieces;
+}
+
+Value *joinStack(Node &n, const Stack &stack, int64_t axis, bool isNew) {
+  Builder &b = n.b;
+  const bool ragged = stack.lengths && !isNew && axis == stack.axis;
+  Value *pieces = ragged ? stack.pieces : evened(n, stack);
+  if (!pieces)
+    return nullptr;
+  Ints perm = allAxes(1, axis + 1);
+  perm.push_back(0);
+  for (int64_t d = axis + 1; d < int64_t(pieces->type().rank()); ++d)
+    perm.push_back(d);
+  Value *turned = b.transpose(pieces, perm);
+  if (!turned || isNew)
+    return turned;
+  const auto rows = unsigned(axis);
+  Shape shape(turned->type().shape().begin(), turned->type().shape().end());
+  shape[rows] = shape[rows] * shape[rows + 1];
+  shape.erase(shape.begin() + rows + 1);
+  Value *all = b.reshape(turned, shape);
+  if (!all || !ragged)
+    return all;
+  // What counts of each piece is picked.
+  const Dim count = stack.pieces->type().dim(0), most = stack.pieces->type().dim(rows + 1);
+  Value *counts = pointwise(
+      b, {stack.lengths}, {{0}}, {count, most},
+      [](Scalars &s, llvm::ArrayRef<Value *> a) { return s(Op::Less, s.index(1), a[0]); });
+  counts = counts ? b.reshape(counts, {count * most}) : nullptr;
+  Value *kept = counts ? nonZero(n, counts) : nullptr;
+  kept = kept ? b.reshape(kept, {kept->type().dim(1)}) : nullptr;
+  return kept ? b.value(Op::Gather, {all, kept}, {{"axis", axis}}) : nullptr;
+}
+
 void importSequenceConstruct(Node &n) {
   for (unsigned i = 0; i < n.numInputs(); ++i)
     if (!n.has(i)) {
@@ -49,6 +98,15 @@ void importSequenceConstruct(Node &n) {
 void importSequenceEmpty(Node &n) { n.set(0, TensorOrSequence(Elements())); }
 
 void importSequenceAt(Node &n) {
+  if (const auto stack = n.item(0).stack()) {
+    const NamedAttributes first{{"axis", int64_t(0)}};
+    Value *at = n.numInputs() > 1 && n.has(1) ? n.b.reshape(n.input(1), {}) : nullptr;
+    Value *piece = at ? n.b.value(Op::Gather, {stack->pieces, at}, first) : nullptr;
+    if (piece && stack->lengths)
+      piece = cut(n, piece, stack->axis, n.b.value(Op::Gather, {stack->lengths, at}, first));
+    n.set(0, piece);
+    return;
+  }
   const Elements *list = n.sequence(0);
   auto at = list ? position(n, 1, list->size(), list->size() - 1) : llvm::None;
   if (at)
@@ -86,11 +144,20 @@ void importSequenceErase(Node &n) {
 }
 
 void importSequenceLength(Node &n) {
+  if (const auto stack = n.item(0).stack())
+    return n.set(0, extentProduct(n.b, stack->pieces, {0}, Element::I64));
   if (const Elements *list = n.sequence(0))
     n.set(0, n.b.constant(Tensor::fromInts({int64_t(list->size())}).reshaped({})));
 }
 
 void importConcatFromSequence(Node &n) {
+  if (const auto stack = n.item(0).stack()) {
+    const bool isNew = n.boolAttr("new_axis", false);
+    const int64_t rank = int64_t(stack->pieces->type().rank()) - (isNew ? 0 : 1);
+    if (auto axis = n.axis(n.intAttr("axis", 0), rank))
+      n.set(0, joinStack(n, *stack, *axis, isNew));
+    return;
+  }
   const Elements *list = n.sequence(0);
   if (!list)
     return;
@@ -120,6 +187,34 @@ static bool checkPieces(Node &n, int64_t count) {
   return count <= kMost;
 }
 
+/// Splits operand 0 along `axis`, of open extent, into as many pieces of one size as there are:
+/// slices of a stack.
+static void splitOpen(Node &n, int64_t axis) {
+  const Type t = n.type(0);
+  const auto at = unsigned(axis);
+  const Dim extent = t.dim(at);
+  const auto fill = n.has(1) ? fillOf(n.input(1)) : llvm::Optional<double>(1);
+  const auto size = fill ? llvm::Optional<int64_t>(int64_t(*fill)) : llvm::None;
+  Shape shape(t.shape().begin(), t.shape().end());
+  if (size && *size > 0 && mod(extent, n.dim(*size)).isConstant(0) &&
+      (!n.has(1) || n.rank(1) == 0 || n.type(1).dim(0) * *size == extent)) {
+    shape[at] = floorDiv(extent, *size);
+    if (n.has(1) || n.boolAttr("keepdims", true))
+      shape.insert(shape.begin() + at + 1, n.dim(*size));
+    Value *pieces = n.b.reshape(n.input(0), shape);
+    Ints perm = allAxes(0, shape.size());
+    std::rotate(perm.begin(), perm.begin() + at, perm.begin() + at + 1);
+    if (pieces && (pieces = n.b.transpose(pieces, perm)))
+      n.set(0, TensorOrSequence(Stack{pieces}));
+    return;
+  }
+  n.error("expected a known extent of dimension " + std::to_string(axis) +
+          ", or pieces of one known size that divides it, found " + toString(t) +
+          (size ? " and pieces of " + std::to_string(*size) : "") +
+          "; give its symbols values with --bind" +
+          (size && *size > 1 ? ", or multiples of the size with --range" : ""));
+}
+
 void importSplitToSequence(Node &n) {
   if (!n.checkRank(0, 1))
     return;
@@ -128,11 +223,8 @@ void importSplitToSequence(Node &n) {
     return;
   const Type t = n.type(0);
   const Dim extent = t.dim(unsigned(*axis));
-  if (!extent.isConstant()) {
-    n.error("expected a known extent of dimension " + std::to_string(*axis) + ", found " +
-            toString(t) + "; give its symbols values with --bind");
-    return;
-  }
+  if (!extent.isConstant())
+    return splitOpen(n, *axis);
   // One size for all pieces but the last, or one for each.
   Ints sizes;
   bool dropsAxis = false;

@@ -197,6 +197,93 @@ TEST(Containers, LoopsThatGrowOneAreUnrolled) {
   EXPECT_EQ(values(out[3]), Numbers({0, 1, 2}));
 }
 
+/// Row i of x [N, 2], lengths[i] times, goes to a sequence; `after` reads it as `all`.
+TestModel growing(const std::function<void(TestModel &)> &after) {
+  TestModel m;
+  m.input("x", {"N", "2"});
+  m.input("lengths", {"N"}, onnx::TensorProto::INT64);
+  ints(m.graph, "zero", {0}, /*scalar=*/true);
+  ints(m.graph, "first", {0});
+  ints(m.graph, "two", {2});
+  m.node("Shape", {"x"}, {"shape"});
+  m.node("Gather", {"shape", "zero"}, {"count"});
+  m.node("SequenceEmpty", {}, {"none"});
+  auto *n = m.node("Loop", {"count", "", "none"}, {"all"});
+  onnx::GraphProto &body = setGraph(n, "body");
+  for (const char *name : {"i", "c", "list"})
+    body.add_input()->set_name(name);
+  node(body, "Gather", {"x", "i"}, {"row"});
+  node(body, "Gather", {"lengths", "i"}, {"length"});
+  node(body, "Unsqueeze", {"length", "first"}, {"times"});
+  set(node(body, "Concat", {"times", "two"}, {"wanted"}), "axis", int64_t(0));
+  node(body, "Expand", {"row", "wanted"}, {"rows"});
+  node(body, "SequenceInsert", {"list", "rows"}, {"more"});
+  node(body, "Identity", {"c"}, {"again"});
+  for (const char *name : {"again", "more"})
+    body.add_output()->set_name(name);
+  after(m);
+  return m;
+}
+
+TEST(Containers, LoopsOfOpenLengthStackWhatTheyInsert) {
+  ImportOptions options;
+  options.ranges = {{"N", {1, 5}}, {"lengths", {0, 4}}};
+  const TestModel m = growing([](TestModel &m) {
+    set(m.node("ConcatFromSequence", {"all"}, {"joined"}), "axis", int64_t(0));
+    m.node("SequenceLength", {"all"}, {"pieces"});
+    ints(m.graph, "last", {-1}, /*scalar=*/true);
+    m.node("SequenceAt", {"all", "last"}, {"end"});
+    for (const char *name : {"joined", "pieces", "end"})
+      m.output(name);
+  });
+  Imported i(m, options);
+  ASSERT_TRUE(i) << i.messages;
+  EXPECT_EQ(i.all(Op::Loop).size(), 1u);
+  auto out = i.run({floats({3, 2}, {1, 2, 3, 4, 5, 6}), Tensor::fromInts({2, 0, 1})});
+  EXPECT_EQ(values(out[0]), Numbers({1, 2, 1, 2, 5, 6}));
+  EXPECT_EQ(values(out[1]), Numbers({3}));
+  EXPECT_EQ(values(out[2]), Numbers({5, 6}));
+  out = i.run({floats({1, 2}, {7, 8}), Tensor::fromInts({3})});
+  EXPECT_EQ(values(out[0]), Numbers({7, 8, 7, 8, 7, 8}));
+}
+
+TEST(Containers, AnOpenLengthIsNamedWhereItHasToBeKnown) {
+  ImportOptions options;
+  options.ranges = {{"N", {1, 5}}, {"lengths", {0, 4}}};
+  const TestModel m = growing([](TestModel &m) {
+    m.node("SequenceErase", {"all"}, {"fewer"});
+    m.node("SequenceLength", {"fewer"}, {"y"});
+    m.output("y");
+  });
+  Imported i(m, options);
+  EXPECT_TRUE(mentions(i.messages, "expected a sequence of a known number of tensors, found one of "
+                                   "N; give its symbols values with --bind"))
+      << i.messages;
+  Imported out(growing([](TestModel &m) { m.output("all"); }), options);
+  EXPECT_TRUE(mentions(out.messages, "'all' is a sequence of N tensors")) << out.messages;
+}
+
+TEST(Containers, SplitsOfOpenLengthAreOfOneSize) {
+  for (int64_t size : {1, 2}) {
+    TestModel m;
+    m.input("x", {"3", "N"});
+    ints(m.graph, "size", {size}, /*scalar=*/true);
+    ints(m.graph, "one", {1}, /*scalar=*/true);
+    set(m.node("SplitToSequence", {"x", "size"}, {"s"}), "axis", int64_t(1));
+    m.node("SequenceAt", {"s", "one"}, {"y"});
+    m.output("y");
+    ImportOptions options;
+    options.ranges = {{"N", {2, 5}}};
+    Imported i(m, options);
+    if (size == 1) {
+      ASSERT_TRUE(i) << i.messages;
+      EXPECT_EQ(values(i.run({floats({3, 2}, {1, 2, 3, 4, 5, 6})})[0]), Numbers({2, 4, 6}));
+    } else {
+      EXPECT_TRUE(mentions(i.messages, "found tensor<3x{N}xf32> and pieces of 2")) << i.messages;
+    }
+  }
+}
+
 TEST(Containers, LoopsThatGrowOneAskATruthValue) {
   TestModel m;
   ints(m.graph, "three", {3}, /*scalar=*/true);

@@ -340,6 +340,55 @@ TEST(Subgraph, ListsThatALoopAppendsToAreStackedOutside) {
   EXPECT_EQ(values(run(1, 2, 0)[0]), Numbers({7, 8}));
 }
 
+/// Loops over the rows of x [N, 2]: gives row i lengths[i] times, appended to a list or stacked.
+TestModel ragged(bool list) {
+  TestModel m;
+  m.input("x", {"N", "2"});
+  m.input("lengths", {"N"}, onnx::TensorProto::INT64);
+  ints(m.graph, "zero", {0}, /*scalar=*/true);
+  ints(m.graph, "first", {0});
+  ints(m.graph, "two", {2});
+  weight(m.graph, "none", {0, 2}, 0);
+  m.node("Shape", {"x"}, {"shape"});
+  m.node("Gather", {"shape", "zero"}, {"count"});
+  auto *n = list ? m.node("Loop", {"count", "", "none"}, {"y"}, "loop")
+                 : m.node("Loop", {"count", ""}, {"y"}, "loop");
+  auto &body = setGraph(n, "body");
+  declare(body.add_input(), "i", {}, onnx::TensorProto::INT64);
+  declare(body.add_input(), "go", {}, onnx::TensorProto::BOOL);
+  if (list)
+    declare(body.add_input(), "old", {"rows", "2"});
+  node(body, "Gather", {"x", "i"}, {"row"});
+  node(body, "Gather", {"lengths", "i"}, {"length"});
+  node(body, "Unsqueeze", {"length", "first"}, {"times"});
+  set(node(body, "Concat", {"times", "two"}, {"wanted"}), "axis", int64_t(0));
+  node(body, "Expand", {"row", "wanted"}, {"rows"});
+  if (list)
+    set(node(body, "Concat", {"old", "rows"}, {"new"}), "axis", int64_t(0));
+  node(body, "Identity", {"go"}, {"again"});
+  for (const char *name : {"again", list ? "new" : "rows"})
+    body.add_output()->set_name(name);
+  m.output("y");
+  return m;
+}
+
+TEST(Subgraph, PiecesOfALoopMayDifferInExtent) {
+  ImportOptions options;
+  options.ranges = {{"N", {1, 5}}, {"lengths", {0, 4}}};
+  const Tensor x = floats({3, 2}, {1, 2, 3, 4, 5, 6});
+  Imported lists(ragged(true), options);
+  ASSERT_TRUE(lists) << lists.messages;
+  EXPECT_EQ(values(lists.run({x, Tensor::fromInts({1, 0, 2})})[0]), Numbers({1, 2, 5, 6, 5, 6}));
+  EXPECT_EQ(values(lists.run({x, Tensor::fromInts({0, 4, 0})})[0]),
+            Numbers({3, 4, 3, 4, 3, 4, 3, 4}));
+  // Stacked pieces have one extent: the others end in zeros.
+  Imported stacks(ragged(false), options);
+  ASSERT_TRUE(stacks) << stacks.messages;
+  EXPECT_EQ(values(stacks.run({x, Tensor::fromInts({1, 1, 1})})[0]), Numbers({1, 2, 3, 4, 5, 6}));
+  EXPECT_EQ(values(stacks.run({x, Tensor::fromInts({1, 2, 0})})[0]),
+            Numbers({1, 2, 0, 0, 3, 4, 3, 4, 0, 0, 0, 0}));
+}
+
 TEST(Subgraph, ListsThatABodyReadsStayCarried) {
   ImportOptions options;
   options.ranges = {{"steps", {0, 5}}};
