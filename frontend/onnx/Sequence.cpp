@@ -187,32 +187,55 @@ static bool checkPieces(Node &n, int64_t count) {
   return count <= kMost;
 }
 
-/// Splits operand 0 along `axis`, of open extent, into as many pieces of one size as there are:
-/// slices of a stack.
+/// Whether pieces of `size`, None where they differ, lose the dimension that is split. ONNX lets
+/// keepdims count without sizes only; onnxruntime and PyTorch's unbind, which writes the size 1,
+/// also with a scalar.
+static bool dropsAxis(Node &n, llvm::Optional<int64_t> size) {
+  return !n.boolAttr("keepdims", true) && (!n.has(1) || (n.rank(1) == 0 && size == int64_t(1)));
+}
+
+/// Splits operand 0 along `axis`, of open extent, into pieces of one size, slices of a stack: the
+/// last one may be shorter.
 static void splitOpen(Node &n, int64_t axis) {
   const Type t = n.type(0);
   const auto at = unsigned(axis);
   const Dim extent = t.dim(at);
   const auto fill = n.has(1) ? fillOf(n.input(1)) : llvm::Optional<double>(1);
   const auto size = fill ? llvm::Optional<int64_t>(int64_t(*fill)) : llvm::None;
-  Shape shape(t.shape().begin(), t.shape().end());
-  if (size && *size > 0 && mod(extent, n.dim(*size)).isConstant(0) &&
-      (!n.has(1) || n.rank(1) == 0 || n.type(1).dim(0) * *size == extent)) {
-    shape[at] = floorDiv(extent, *size);
-    if (n.has(1) || n.boolAttr("keepdims", true))
-      shape.insert(shape.begin() + at + 1, n.dim(*size));
-    Value *pieces = n.b.reshape(n.input(0), shape);
-    Ints perm = allAxes(0, shape.size());
-    std::rotate(perm.begin(), perm.begin() + at, perm.begin() + at + 1);
-    if (pieces && (pieces = n.b.transpose(pieces, perm)))
-      n.set(0, TensorOrSequence(Stack{pieces}));
+  if (!size || *size < 1 || (n.has(1) && n.rank(1) == 1 && n.type(1).dim(0) * *size != extent)) {
+    n.error("expected a known extent of dimension " + std::to_string(axis) +
+            ", or one known size of all pieces, found " + toString(t) +
+            (size ? " and pieces of " + std::to_string(*size) : "") +
+            "; give its symbols values with --bind");
     return;
   }
-  n.error("expected a known extent of dimension " + std::to_string(axis) +
-          ", or pieces of one known size that divides it, found " + toString(t) +
-          (size ? " and pieces of " + std::to_string(*size) : "") +
-          "; give its symbols values with --bind" +
-          (size && *size > 1 ? ", or multiples of the size with --range" : ""));
+  const Dim count = ceilDiv(extent, *size), missing = count * *size - extent;
+  const bool even = mod(extent, n.dim(*size)).isConstant(0);
+  Value *x = n.input(0);
+  if (!even) {
+    Dims low(t.rank(), n.dim(0)), high = low;
+    high[at] = missing;
+    x = n.b.value(Op::Pad, {x}, {{"low", low}, {"high", high}, {"mode", Word{"constant"}}});
+  }
+  Shape shape(t.shape().begin(), t.shape().end());
+  shape[at] = count;
+  if (!dropsAxis(n, size))
+    shape.insert(shape.begin() + at + 1, n.dim(*size));
+  Value *split = x ? n.b.reshape(x, shape) : nullptr;
+  Ints perm = allAxes(0, int64_t(shape.size()));
+  std::rotate(perm.begin(), perm.begin() + at, perm.begin() + at + 1);
+  Stack stack{split ? n.b.transpose(split, perm) : nullptr};
+  if (stack.pieces && !even) {
+    stack.axis = axis;
+    stack.lengths = pointwise(n.b, {extentProduct(n.b, n.input(0), {axis}, Element::I64)}, {{}},
+                              {count}, [&](Scalars &s, llvm::ArrayRef<Value *> a) {
+                                Value *whole = s.c(double(*size));
+                                Value *left = s(Op::Sub, a[0], s(Op::Mul, s.index(0), whole));
+                                return s(Op::Min, left, whole);
+                              });
+  }
+  if (stack.pieces && (even || stack.lengths))
+    n.set(0, TensorOrSequence(stack));
 }
 
 void importSplitToSequence(Node &n) {
@@ -227,12 +250,13 @@ void importSplitToSequence(Node &n) {
     return splitOpen(n, *axis);
   // One size for all pieces but the last, or one for each.
   Ints sizes;
-  bool dropsAxis = false;
+  bool drops = dropsAxis(n, llvm::None);
   if (n.has(1)) {
     auto given = n.constantOperand(1);
     if (!given)
       return;
     const int64_t size = given->size() == 1 ? given->intAt(0) : 0;
+    drops = dropsAxis(n, size);
     if (n.rank(1) == 0 && size < 1) {
       n.error("operand " + n.inputName(1) + ": expected pieces of 1 and more, found " +
               std::to_string(size));
@@ -251,7 +275,6 @@ void importSplitToSequence(Node &n) {
     if (!checkPieces(n, extent.constant()))
       return;
     sizes.assign(size_t(extent.constant()), 1);
-    dropsAxis = !n.boolAttr("keepdims", true);
   }
   int64_t total = 0;
   for (int64_t s : sizes)
@@ -267,7 +290,7 @@ void importSplitToSequence(Node &n) {
   Dim start = n.dim(0);
   for (int64_t s : sizes) {
     Value *piece = sliceAlong(n.b, n.input(0), *axis, start, n.dim(s), 1);
-    if (piece && dropsAxis) {
+    if (piece && drops) {
       Shape shape(t.shape().begin(), t.shape().end());
       shape.erase(shape.begin() + *axis);
       piece = n.b.reshape(piece, shape);

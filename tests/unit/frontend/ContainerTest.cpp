@@ -119,6 +119,29 @@ TEST(Containers, SplitKeepsWhatIsLeft) {
   EXPECT_EQ(values(out[4]), Numbers({3, 4}));
 }
 
+TEST(Containers, UnbindDropsTheDimension) {
+  for (bool open : {false, true})
+    for (bool scalar : {false, true}) {
+      TestModel m;
+      m.input("x", {open ? "N" : "3", "2"});
+      ints(m.graph, "one", {1}, /*scalar=*/true);
+      ints(m.graph, "sizes", {1, 1, 1});
+      if (open && !scalar)
+        continue;
+      auto *split = m.node("SplitToSequence", {"x", scalar ? "one" : "sizes"}, {"s"});
+      set(split, "keepdims", int64_t(0)); // counts beside a scalar alone
+      m.node("SequenceAt", {"s", "one"}, {"y"});
+      m.output("y");
+      ImportOptions options;
+      if (open)
+        options.ranges = {{"N", {2, 5}}};
+      Imported i(m, options);
+      ASSERT_TRUE(i) << i.messages;
+      EXPECT_EQ(i.outputType().rank(), scalar ? 1u : 2u);
+      EXPECT_EQ(values(i.run({floats({3, 2}, {1, 2, 3, 4, 5, 6})})[0]), Numbers({3, 4}));
+    }
+}
+
 TEST(Containers, SplitByMoreThanThereIsGivesOnePiece) {
   TestModel m;
   m.input("x", {"5"});
@@ -263,25 +286,39 @@ TEST(Containers, AnOpenLengthIsNamedWhereItHasToBeKnown) {
   EXPECT_TRUE(mentions(out.messages, "'all' is a sequence of N tensors")) << out.messages;
 }
 
+/// x [3, N] along its second dimension by operand `size`, which `make` declares.
+Imported splitOpen(const std::function<void(TestModel &)> &make) {
+  TestModel m;
+  m.input("x", {"3", "N"});
+  make(m);
+  ints(m.graph, "last", {-1}, /*scalar=*/true);
+  set(m.node("SplitToSequence", {"x", "size"}, {"s"}), "axis", int64_t(1));
+  m.node("SequenceAt", {"s", "last"}, {"y"});
+  m.node("SequenceLength", {"s"}, {"pieces"});
+  set(m.node("ConcatFromSequence", {"s"}, {"all"}), "axis", int64_t(1));
+  for (const char *name : {"y", "pieces", "all"})
+    m.output(name);
+  ImportOptions options;
+  options.ranges = {{"N", {2, 5}}};
+  return Imported(m, options);
+}
+
 TEST(Containers, SplitsOfOpenLengthAreOfOneSize) {
   for (int64_t size : {1, 2}) {
-    TestModel m;
-    m.input("x", {"3", "N"});
-    ints(m.graph, "size", {size}, /*scalar=*/true);
-    ints(m.graph, "one", {1}, /*scalar=*/true);
-    set(m.node("SplitToSequence", {"x", "size"}, {"s"}), "axis", int64_t(1));
-    m.node("SequenceAt", {"s", "one"}, {"y"});
-    m.output("y");
-    ImportOptions options;
-    options.ranges = {{"N", {2, 5}}};
-    Imported i(m, options);
-    if (size == 1) {
-      ASSERT_TRUE(i) << i.messages;
-      EXPECT_EQ(values(i.run({floats({3, 2}, {1, 2, 3, 4, 5, 6})})[0]), Numbers({2, 4, 6}));
-    } else {
-      EXPECT_TRUE(mentions(i.messages, "found tensor<3x{N}xf32> and pieces of 2")) << i.messages;
-    }
+    Imported i = splitOpen([&](TestModel &m) { ints(m.graph, "size", {size}, /*scalar=*/true); });
+    ASSERT_TRUE(i) << i.messages;
+    auto out = i.run({floats({3, 2}, {1, 2, 3, 4, 5, 6})});
+    EXPECT_EQ(values(out[0]), size == 1 ? Numbers({2, 4, 6}) : Numbers({1, 2, 3, 4, 5, 6}));
+    EXPECT_EQ(values(out[1]), Numbers({2.0 / double(size)}));
+    // The last piece may be shorter.
+    out = i.run({floats({3, 3}, {1, 2, 3, 4, 5, 6, 7, 8, 9})});
+    EXPECT_EQ(values(out[0]), Numbers({3, 6, 9}));
+    EXPECT_EQ(values(out[1]), Numbers({size == 1 ? 3.0 : 2.0}));
+    EXPECT_EQ(values(out[2]), Numbers({1, 2, 3, 4, 5, 6, 7, 8, 9}));
   }
+  Imported other = splitOpen([](TestModel &m) { ints(m.graph, "size", {1, 2}); });
+  EXPECT_TRUE(mentions(other.messages, "expected a known extent of dimension 1, or one known size"))
+      << other.messages;
 }
 
 TEST(Containers, LoopsThatGrowOneAskATruthValue) {
