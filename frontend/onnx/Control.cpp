@@ -1,6 +1,7 @@
 // Imports control flow: If and Loop. Regions are isolated, so what a subgraph captures
 // becomes an operand; a branch that is decided at compile time is imported where the node stands.
 #include "frontend/onnx/Control.h"
+#include "frontend/DataExtents.h"
 #include "frontend/onnx/CarriedValues.h"
 #include "frontend/onnx/LoopCondition.h"
 #include "frontend/onnx/Operators.h"
@@ -383,12 +384,15 @@ void importLoop(Node &n) {
   const std::vector<Capture> captures = n.graph.captures({body});
   appendOperands(captures, operands);
 
-  // The number of iterations when only the trip count limits it.
-  Dim count;
-  if (auto known = knownShape(trip))
-    count = max((*known)[0], n.dim(0));
-  auto range = n.graph.state.valueRanges.find(n.input(0));
   const unsigned stacked = scans + unsigned(values.lists().size());
+  auto range = n.graph.state.valueRanges.find(n.input(0));
+  // The number of iterations when only the trip count limits it. What data decide within bounds
+  // becomes an extent where results have it.
+  Dim count;
+  const bool bounded = stacked && range == n.graph.state.valueRanges.end();
+  if (const auto known = knownShape(trip); known || (bounded && hasBounds(n, trip)))
+    if (const auto extent = known ? known : dataExtents(n, trip))
+      count = max((*extent)[0], n.dim(0));
   NamedAttributes attributes{{"carried", int64_t(values.kept().size())},
                              {"scans", int64_t(stacked)}};
   auto inputs = [&](Builder &b, llvm::ArrayRef<Value *> given) {

@@ -389,6 +389,36 @@ TEST(Subgraph, PiecesOfALoopMayDifferInExtent) {
             Numbers({1, 2, 0, 0, 3, 4, 3, 4, 0, 0, 0, 0}));
 }
 
+TEST(Subgraph, TripsThatDataBoundNeedNoRange) {
+  // ceil(N / 4.0) iterations, as range(0, n, 4) of scripted PyTorch.
+  TestModel m;
+  m.input("x", {"N"});
+  ints(m.graph, "zero", {0}, /*scalar=*/true);
+  weight(m.graph, "four", {}, 4);
+  m.node("Shape", {"x"}, {"shape"});
+  m.node("Gather", {"shape", "zero"}, {"length"});
+  set(m.node("Cast", {"length"}, {"real"}), "to", int64_t(onnx::TensorProto::FLOAT));
+  m.node("Div", {"real", "four"}, {"quotient"});
+  m.node("Ceil", {"quotient"}, {"up"});
+  set(m.node("Cast", {"up"}, {"trips"}), "to", int64_t(onnx::TensorProto::INT64));
+  auto *n = m.node("Loop", {"trips", ""}, {"y"}, "loop");
+  auto &body = setGraph(n, "body");
+  declare(body.add_input(), "i", {}, onnx::TensorProto::INT64);
+  declare(body.add_input(), "go", {}, onnx::TensorProto::BOOL);
+  node(body, "Gather", {"x", "i"}, {"element"});
+  node(body, "Identity", {"go"}, {"again"});
+  for (const char *name : {"again", "element"})
+    body.add_output()->set_name(name);
+  m.output("y");
+  ImportOptions options;
+  options.ranges = {{"N", {1, 9}}};
+  Imported i(m, options);
+  ASSERT_TRUE(i) << i.messages;
+  EXPECT_EQ(values(i.run({floats({5}, {1, 2, 3, 4, 5})})[0]), Numbers({1, 2}));
+  EXPECT_EQ(values(i.run({floats({8}, {1, 2, 3, 4, 5, 6, 7, 8})})[0]), Numbers({1, 2}));
+  EXPECT_EQ(values(i.run({floats({9}, {1, 2, 3, 4, 5, 6, 7, 8, 9})})[0]), Numbers({1, 2, 3}));
+}
+
 TEST(Subgraph, ListsThatABodyReadsStayCarried) {
   ImportOptions options;
   options.ranges = {{"steps", {0, 5}}};
