@@ -48,6 +48,45 @@ const onnx::NodeProto *onlyReader(const onnx::GraphProto &graph, const std::stri
   return reader;
 }
 
+/// Whether the sequence `name` is nothing in `graph` but the start of result `k`, to which at most
+/// one tensor is appended on the way, in branches of an If, too.
+bool appendsTo(const onnx::GraphProto &graph, std::string name, const std::string &result) {
+  bool grows = false;
+  while (name != result) {
+    const onnx::NodeProto *next = nullptr;
+    for (const onnx::NodeProto &node : graph.node())
+      if (llvm::is_contained(node.input(), name) || captures(node, name)) {
+        if (next)
+          return false;
+        next = &node;
+      }
+    if (!next || !next->domain().empty() ||
+        llvm::any_of(graph.output(),
+                     [&](const onnx::ValueInfoProto &v) { return v.name() == name; }))
+      return false;
+    int k = 0;
+    if (next->op_type() == "If" && !grows) {
+      grows = true;
+      const auto follows = [&](const onnx::AttributeProto &branch) {
+        return k < branch.g().output_size() &&
+               appendsTo(branch.g(), name, branch.g().output(k).name());
+      };
+      while (k < next->output_size() && !llvm::all_of(next->attribute(), follows))
+        ++k;
+    } else if (next->op_type() == "SequenceInsert" && !grows) {
+      grows = true;
+      if (next->input_size() != 2 || next->input(0) != name || next->input(1) == name)
+        return false;
+    } else if (next->op_type() != "Identity") {
+      return false;
+    }
+    if (k >= next->output_size())
+      return false;
+    name = next->output(k);
+  }
+  return true;
+}
+
 /// Carried value `i`, `item` at the start, as a list that `body` only appends to.
 llvm::Optional<AppendedList> appendedList(const onnx::GraphProto &body, unsigned i,
                                           const TensorOrSequence &item) {
@@ -58,7 +97,9 @@ llvm::Optional<AppendedList> appendedList(const onnx::GraphProto &body, unsigned
   const std::string &result = body.output(int(i) + 1).name();
   llvm::Optional<int64_t> axis;
   bool grows = false;
-  while (!grows || name != result) {
+  if (!item.tensor() && !appendsTo(body, name, result))
+    return llvm::None;
+  while (item.tensor() && (!grows || name != result)) {
     const onnx::NodeProto *node = onlyReader(body, name);
     const bool isOutput = llvm::any_of(
         body.output(), [&](const onnx::ValueInfoProto &out) { return out.name() == name; });
@@ -70,18 +111,14 @@ llvm::Optional<AppendedList> appendedList(const onnx::GraphProto &body, unsigned
           return a.i();
       return llvm::None;
     };
-    if (node->op_type() == "SequenceInsert" && !grows && !item.tensor()) {
-      if (node->input_size() != 2 || node->input(0) != name)
-        return llvm::None;
-      grows = true;
-    } else if (node->op_type() == "Concat" && !grows && item.tensor() && node->input(0) == name) {
+    if (node->op_type() == "Concat" && !grows && node->input(0) == name) {
       grows = true;
       axis = attribute("axis");
       if (axis && *axis < 0)
         *axis += t.rank();
       if (!axis || *axis < 0 || *axis >= int64_t(t.rank()))
         return llvm::None;
-    } else if (node->op_type() == "Cast" && item.tensor()) {
+    } else if (node->op_type() == "Cast") {
       const auto to = attribute("to");
       std::string unknown;
       const auto element = to ? toElement(int(*to), unknown) : llvm::None;

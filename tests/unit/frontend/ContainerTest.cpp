@@ -270,6 +270,55 @@ TEST(Containers, LoopsOfOpenLengthStackWhatTheyInsert) {
   EXPECT_EQ(values(out[0]), Numbers({7, 8, 7, 8, 7, 8}));
 }
 
+/// Each branch of an If appends to the sequence: row i, or what `other` makes of it in its place.
+Imported appendingInBranches(const std::function<void(onnx::GraphProto &)> &other) {
+  TestModel m;
+  m.input("x", {"N", "2"});
+  ints(m.graph, "zero", {0}, /*scalar=*/true);
+  ints(m.graph, "none", {0});
+  ints(m.graph, "one", {1});
+  m.node("Shape", {"x"}, {"shape"});
+  m.node("Gather", {"shape", "zero"}, {"count"});
+  m.node("SequenceEmpty", {}, {"empty"});
+  auto *n = m.node("Loop", {"count", "", "empty"}, {"all"});
+  onnx::GraphProto &body = setGraph(n, "body");
+  for (const char *name : {"i", "c", "list"})
+    body.add_input()->set_name(name);
+  node(body, "Gather", {"x", "i"}, {"row"});
+  set(node(body, "ReduceSum", {"row"}, {"sum"}), "keepdims", int64_t(0));
+  weight(body, "nothing", {}, 0);
+  node(body, "Greater", {"sum", "nothing"}, {"above"});
+  auto *choice = node(body, "If", {"above"}, {"more"});
+  onnx::GraphProto &then = setGraph(choice, "then_branch"), &rest = setGraph(choice, "else_branch");
+  node(then, "SequenceInsert", {"list", "row"}, {"longer"});
+  then.add_output()->set_name("longer");
+  other(rest);
+  rest.add_output()->set_name("other");
+  node(body, "Identity", {"c"}, {"again"});
+  for (const char *name : {"again", "more"})
+    body.add_output()->set_name(name);
+  set(m.node("ConcatFromSequence", {"all"}, {"y"}), "axis", int64_t(0));
+  m.output("y");
+  ImportOptions options;
+  options.ranges = {{"N", {1, 5}}};
+  return Imported(m, options);
+}
+
+TEST(Containers, BranchesMayInsert) {
+  Imported i = appendingInBranches([](onnx::GraphProto &g) {
+    node(g, "Slice", {"row", "none", "one"}, {"first"});
+    node(g, "SequenceInsert", {"list", "first"}, {"other"});
+  });
+  ASSERT_TRUE(i) << i.messages;
+  EXPECT_EQ(values(i.run({floats({3, 2}, {1, 2, -3, -4, 5, 6})})[0]), Numbers({1, 2, -3, 5, 6}));
+  EXPECT_EQ(values(i.run({floats({1, 2}, {-7, -8})})[0]), Numbers({-7}));
+  // A branch that starts the sequence anew does not append.
+  Imported anew = appendingInBranches(
+      [](onnx::GraphProto &g) { node(g, "SequenceConstruct", {"row"}, {"other"}); });
+  EXPECT_TRUE(mentions(anew.messages, "the trip count of a loop that carries sequences"))
+      << anew.messages;
+}
+
 TEST(Containers, AnOpenLengthIsNamedWhereItHasToBeKnown) {
   ImportOptions options;
   options.ranges = {{"N", {1, 5}}, {"lengths", {0, 4}}};
