@@ -151,7 +151,7 @@ Value *extended(Node &n, Value *start, const Stack &pieces, int64_t axis) {
 void setSequence(Node &n, unsigned i, const Elements &start, Stack pieces) {
   if (!start.empty()) {
     Value *first = stackAlong(n.b, start, 0, true);
-    pieces = {first ? evened(n, pieces) : nullptr};
+    pieces = {first && pieces.pieces ? evened(n, pieces) : nullptr};
     if (pieces.pieces)
       pieces.pieces = n.b.value(Op::Concat, {first, pieces.pieces}, {{"axis", int64_t(0)}});
   }
@@ -192,11 +192,17 @@ TensorsOrSequences CarriedValues::inputs(const Node &n, Builder &b,
   return all;
 }
 
-TensorsOrSequences CarriedValues::appended(llvm::ArrayRef<TensorOrSequence> results) const {
+TensorsOrSequences CarriedValues::appended(llvm::ArrayRef<TensorOrSequence> results) {
   TensorsOrSequences all(results.begin(), results.end());
-  for (const AppendedList &list : lists_)
-    if (const Elements *one = all[1 + list.carried].elements(); one && one->size() == 1)
-      all[1 + list.carried] = TensorOrSequence((*one)[0]);
+  for (AppendedList &list : lists_) {
+    TensorOrSequence &piece = all[1 + list.carried];
+    if (const auto stack = piece.stack(); stack && !stack->lengths) {
+      list.several = true;
+      piece = TensorOrSequence(stack->pieces);
+    } else if (const Elements *one = piece.elements(); one && one->size() == 1) {
+      piece = TensorOrSequence((*one)[0]);
+    }
+  }
   return all;
 }
 
@@ -252,7 +258,7 @@ Stack CarriedValues::stack(Node &n, Operation *loop, unsigned k) const {
     if (r.piece != k || !stack.pieces)
       continue;
     Value *lengths = loop->result(r.length);
-    if (free && r.axis == lists_[list].axis.getValueOr(r.axis)) {
+    if (free && r.axis == (lists_[list].several ? 0 : lists_[list].axis.getValueOr(r.axis))) {
       free = false;
       stack.lengths = lengths;
       stack.axis = r.axis;
@@ -280,7 +286,8 @@ void CarriedValues::set(Node &n, Operation *loop) const {
     if (list.axis)
       n.set(list.carried, extended(n, n.input(list.carried + 2), pieces, *list.axis));
     else
-      setSequence(n, list.carried, *n.item(list.carried + 2).elements(), pieces);
+      setSequence(n, list.carried, *n.item(list.carried + 2).elements(),
+                  list.several ? Stack{joinStack(n, pieces, 0, false)} : pieces);
   }
 }
 

@@ -15,6 +15,7 @@ namespace tenon::frontend {
 struct AppendedList {
   unsigned carried;             // number of the value
   llvm::Optional<int64_t> axis; // of a tensor, grows; of a sequence none
+  bool several = false;         // a piece is a stack: of one element or none, as a branch decides
 };
 
 /// Whether carried value i of `n` is a sequence that the body only appends to.
@@ -33,7 +34,7 @@ public:
   /// is kept. Lists are empty when an iteration starts.
   TensorsOrSequences inputs(const Node &n, Builder &b, llvm::ArrayRef<Value *> arguments) const;
   /// The body's results without sequences: what an iteration appends to one stands for it.
-  TensorsOrSequences appended(llvm::ArrayRef<TensorOrSequence> results) const;
+  TensorsOrSequences appended(llvm::ArrayRef<TensorOrSequence> results);
   /// The body's results in the loop's order: the condition, what is kept, what is appended to
   /// lists, what is stacked anyway. Pieces that have extents among `born`, symbols of the body, are
   /// filled up to the bounds, and their extents are stacked behind. Empty after an error.

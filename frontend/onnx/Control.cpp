@@ -137,6 +137,10 @@ public:
       yields[i].clear();
       if (n.failed() || !branch(i, region, captures, rest) || i == 0)
         return;
+      // Nothing that depends on the lengths of results follows, but a loop may; outputs of the
+      // model have a known one.
+      if (rest && !n.graph.path().empty())
+        stackUnlike();
       if (!areAlike(yields[0], yields[1]))
         yieldBoth({}, {});
       else if (const Dims shapes = yieldBoth(flattened(yields[0]), flattened(yields[1]));
@@ -159,6 +163,33 @@ private:
     }
     return checkCount(n, yields[i].size(), n.numOutputs(), "results of the branch") &&
            (!rest || n.graph.importContinuation(n, region, name, inside, *rest, yields[i]));
+  }
+
+  /// Sequences that differ in length alone become stacks, which do so in an extent.
+  void stackUnlike() {
+    const auto born =
+        llvm::makeArrayRef(n.graph.state.symbols).drop_front(n.graph.state.inputSymbols);
+    for (size_t k = 0; k < yields[0].size(); ++k) {
+      const Elements *lists[] = {yields[0][k].elements(), yields[1][k].elements()};
+      if (!lists[0] || !lists[1] || lists[0]->size() == lists[1]->size())
+        continue;
+      const Type t = lists[lists[0]->empty() ? 1 : 0]->front()->type();
+      const auto isLike = [&](Value *v) { return v->type() == t; };
+      if (!llvm::all_of(*lists[0], isLike) || !llvm::all_of(*lists[1], isLike) ||
+          llvm::any_of(t.shape(), [&](Dim d) { return mentions(d, born); }))
+        continue;
+      for (unsigned i : {0u, 1u}) {
+        Builder b(*regions_[i], n.b.diagnostics());
+        b.location = n.b.location;
+        Shape none(t.shape().begin(), t.shape().end());
+        none.insert(none.begin(), n.dim(0));
+        Value *stack = lists[i]->empty() ? b.broadcastTo(b.scalarConstant(t.element(), 0), none)
+                                         : stackAlong(b, *lists[i], 0, true);
+        if (!stack)
+          return;
+        yields[i][k] = TensorOrSequence(Stack{stack});
+      }
+    }
   }
 
   /// An error may be in a branch that is never taken: which one is has to be known then.

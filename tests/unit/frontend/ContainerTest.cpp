@@ -312,6 +312,13 @@ TEST(Containers, BranchesMayInsert) {
   ASSERT_TRUE(i) << i.messages;
   EXPECT_EQ(values(i.run({floats({3, 2}, {1, 2, -3, -4, 5, 6})})[0]), Numbers({1, 2, -3, 5, 6}));
   EXPECT_EQ(values(i.run({floats({1, 2}, {-7, -8})})[0]), Numbers({-7}));
+  // One may leave the sequence as it is.
+  Imported some =
+      appendingInBranches([](onnx::GraphProto &g) { node(g, "Identity", {"list"}, {"other"}); });
+  ASSERT_TRUE(some) << some.messages;
+  EXPECT_EQ(values(some.run({floats({4, 2}, {1, 2, -3, -4, 5, 6, -7, 0})})[0]),
+            Numbers({1, 2, 5, 6}));
+  EXPECT_EQ(some.run({floats({1, 2}, {-7, -8})})[0].size(), 0);
   // A branch that starts the sequence anew does not append.
   Imported anew = appendingInBranches(
       [](onnx::GraphProto &g) { node(g, "SequenceConstruct", {"row"}, {"other"}); });
