@@ -177,6 +177,32 @@ std::string multiples(llvm::ArrayRef<Pair> pairs, llvm::ArrayRef<Dim> symbols) {
   return "";
 }
 
+/// How to say that symbol `s` is from `lower` to `upper`, where the pair agrees then; else empty.
+std::string within(const Pair &pair, Dim s, int64_t lower, int64_t upper) {
+  // Nothing of the module has this symbol.
+  const Dim narrower = s.node()->context->symbol(
+      s.symbol().str() + " from " + std::to_string(lower) + " to " + std::to_string(upper), lower,
+      upper);
+  if (!agree(pair, Pair{s, narrower}))
+    return "";
+  const bool most = lower == s.lower();
+  return "they agree as long as " + quoted(s.symbol().str()) + " is at " +
+         (most ? "most " : "least ") + std::to_string(most ? upper : lower) + ": " +
+         rangeOf(s.symbol().str(), lower, upper);
+}
+
+/// The least value of `s`, within the lower half of its range, from which on the pair agrees.
+std::string fromLeast(const Pair &pair, Dim s) {
+  int64_t fails = s.lower(), agrees = s.lower() + (s.upper() - s.lower()) / 2;
+  if (agrees == fails || within(pair, s, agrees, s.upper()).empty())
+    return "";
+  while (agrees - fails > 1) { // from where on it agrees, it agrees from every larger value on
+    const int64_t middle = fails + (agrees - fails) / 2;
+    (within(pair, s, middle, s.upper()).empty() ? fails : agrees) = middle;
+  }
+  return within(pair, s, agrees, s.upper());
+}
+
 /// The smallest value of a symbol with which all pairs agree. Pairs that the node does not ask to
 /// be equal have no such value in common.
 std::string constantOf(llvm::ArrayRef<Pair> pairs, llvm::ArrayRef<Dim> symbols) {
@@ -231,15 +257,12 @@ std::string agreement(const ModelImport &state, llvm::ArrayRef<TensorOrSequence>
       for (const auto &[lower, upper] : {std::pair(s.lower(), cut), std::pair(cut, s.upper())}) {
         if (lower > upper || lower < s.lower() || upper > s.upper())
           continue;
-        // Nothing of the module has this symbol.
-        const Dim within = s.node()->context->symbol(
-            s.symbol().str() + " from " + std::to_string(lower) + " to " + std::to_string(upper),
-            lower, upper);
-        if (agree(pairs[at], Pair{s, within}))
-          return "they agree as long as " + quoted(s.symbol().str()) + " is at " +
-                 (upper == cut ? "most " : "least ") + std::to_string(cut) + ": " +
-                 rangeOf(s.symbol().str(), lower, upper);
+        if (std::string range = within(pairs[at], s, lower, upper); !range.empty())
+          return range;
       }
+    for (const Dim s : symbols)
+      if (std::string range = fromLeast(pairs[at], s); !range.empty())
+        return range;
     if (std::string all = multiples(llvm::makeArrayRef(pairs).drop_front(at), inputs); !all.empty())
       return all;
   }

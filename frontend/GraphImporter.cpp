@@ -254,7 +254,7 @@ void checkSize(Node &n, const std::string &name, Value *v) {
 bool checkOperands(Node &n, Operands takes) {
   bool opaque = false;
   for (unsigned i = 0; i < n.numInputs(); ++i) {
-    if (n.item(i).elements() && takes != Operands::Anything) {
+    if ((n.item(i).elements() || n.item(i).stack()) && takes != Operands::Anything) {
       n.error("operand " + n.inputName(i) + " is a sequence: expected a tensor");
       return false;
     }

@@ -140,8 +140,8 @@ struct Continuation {
 };
 
 /// Makes a subgraph's inputs from the arguments of its region.
-using RegionInputs = llvm::function_ref<llvm::SmallVector<Value *, 8>(
-    Builder &builder, llvm::ArrayRef<Value *> arguments)>;
+using RegionInputs =
+    llvm::function_ref<TensorsOrSequences(Builder &builder, llvm::ArrayRef<Value *> arguments)>;
 
 class GraphImporter {
 public:

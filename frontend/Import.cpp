@@ -7,6 +7,7 @@
 #include "frontend/Signature.h"
 #include "frontend/States.h"
 #include "frontend/SupportCheck.h"
+#include "frontend/onnx/Common.h"
 #include "frontend/onnx/Table.h"
 
 #include "ir/Entries.h"
@@ -325,6 +326,13 @@ llvm::Optional<ImportedModel> importOnce(const Source &source, Context &context,
   b.location = {};
   for (size_t i = 0; i < outputs.size(); ++i) {
     const std::string &name = source.outputs[i].name;
+    if (const auto stack = outputs[i].stack()) {
+      state.error("output " + quoted(name) + " is a sequence of " +
+                  text({stack->pieces->type().dim(0)}, "") +
+                  " tensors: expected a known number; give its symbols values with --bind, or end "
+                  "the model in ConcatFromSequence");
+      return llvm::None;
+    }
     if (outputs[i].tensor() && source.outputs[i].container == Container::None)
       g.outputNames.push_back(name);
     else

@@ -173,17 +173,17 @@ bool GraphImporter::importRegion(const Node &n, const onnx::GraphProto &graph, l
   }
   if (const auto run = importer.find(kRandomRun); run && (n.op() == "Loop" || n.op() == "Scan"))
     importer.define(kRandomRun, runOfIteration(inner, run->tensor(), region.argument(0)));
-  if (inputs)
-    given = inputs(inner, given);
-  if (size_t(graph.input_size()) != given.size()) {
-    n.error("attribute " + name.str() + ": expected a graph of " + std::to_string(given.size()) +
+  const TensorsOrSequences items =
+      inputs ? inputs(inner, given) : TensorsOrSequences(given.begin(), given.end());
+  if (size_t(graph.input_size()) != items.size()) {
+    n.error("attribute " + name.str() + ": expected a graph of " + std::to_string(items.size()) +
             " inputs, found " + std::to_string(graph.input_size()));
     return false;
   }
-  for (size_t i = 0; i < given.size() && given[i]; ++i) {
-    if (given[i]->hint().empty())
-      given[i]->setHint(graph.input(int(i)).name());
-    importer.define(graph.input(int(i)).name(), given[i]);
+  for (size_t i = 0; i < items.size() && items[i]; ++i) {
+    if (Value *v = items[i].tensor(); v && v->hint().empty())
+      v->setHint(graph.input(int(i)).name());
+    importer.define(graph.input(int(i)).name(), items[i]);
   }
   // What the graph itself defines comes last and shadows the rest.
   return importer.importGraph(graph) && importer.results(results);

@@ -186,6 +186,14 @@ int ScalarProgramBuilder::pad(Operation *op, const ElementIndex &at) {
     const Dim before = d.offset ? d.offset : c.dim(0);
     if (low[i].isConstant(0) && op->dimsAttr("high")[i].isConstant(0))
       continue;
+    const Dim place = before - low[i];
+    if (d.dim < 0 && place.isConstant() && place.constant() >= 0 && !program_.space.empty()) {
+      // One place: whether it is in x decides for all indices.
+      const Dim there = min(max(x->type().dim(i) - place, c.dim(0)), c.dim(1));
+      inner.inside[0].second = min(inner.inside[0].second, program_.space[0] * there);
+      d.offset = place;
+      continue;
+    }
     if (d.dim < 0 || d.step != 1)
       return fail("a pad read with a step or at a constant index");
     auto &range = inner.inside[d.dim];

@@ -1,6 +1,7 @@
 // Imports control flow: If and Loop. Regions are isolated, so what a subgraph captures
 // becomes an operand; a branch that is decided at compile time is imported where the node stands.
 #include "frontend/onnx/Control.h"
+#include "frontend/DataExtents.h"
 #include "frontend/onnx/CarriedValues.h"
 #include "frontend/onnx/LoopCondition.h"
 #include "frontend/onnx/Operators.h"
@@ -136,6 +137,10 @@ public:
       yields[i].clear();
       if (n.failed() || !branch(i, region, captures, rest) || i == 0)
         return;
+      // Nothing that depends on the lengths of results follows, but a loop may; outputs of the
+      // model have a known one.
+      if (rest && !n.graph.path().empty())
+        stackUnlike();
       if (!areAlike(yields[0], yields[1]))
         yieldBoth({}, {});
       else if (const Dims shapes = yieldBoth(flattened(yields[0]), flattened(yields[1]));
@@ -158,6 +163,33 @@ private:
     }
     return checkCount(n, yields[i].size(), n.numOutputs(), "results of the branch") &&
            (!rest || n.graph.importContinuation(n, region, name, inside, *rest, yields[i]));
+  }
+
+  /// Sequences that differ in length alone become stacks, which do so in an extent.
+  void stackUnlike() {
+    const auto born =
+        llvm::makeArrayRef(n.graph.state.symbols).drop_front(n.graph.state.inputSymbols);
+    for (size_t k = 0; k < yields[0].size(); ++k) {
+      const Elements *lists[] = {yields[0][k].elements(), yields[1][k].elements()};
+      if (!lists[0] || !lists[1] || lists[0]->size() == lists[1]->size())
+        continue;
+      const Type t = lists[lists[0]->empty() ? 1 : 0]->front()->type();
+      const auto isLike = [&](Value *v) { return v->type() == t; };
+      if (!llvm::all_of(*lists[0], isLike) || !llvm::all_of(*lists[1], isLike) ||
+          llvm::any_of(t.shape(), [&](Dim d) { return mentions(d, born); }))
+        continue;
+      for (unsigned i : {0u, 1u}) {
+        Builder b(*regions_[i], n.b.diagnostics());
+        b.location = n.b.location;
+        Shape none(t.shape().begin(), t.shape().end());
+        none.insert(none.begin(), n.dim(0));
+        Value *stack = lists[i]->empty() ? b.broadcastTo(b.scalarConstant(t.element(), 0), none)
+                                         : stackAlong(b, *lists[i], 0, true);
+        if (!stack)
+          return;
+        yields[i][k] = TensorOrSequence(Stack{stack});
+      }
+    }
   }
 
   /// An error may be in a branch that is never taken: which one is has to be known then.
@@ -205,6 +237,13 @@ Value *unshaped(Value *v) {
 
 /// Most iterations that are imported one by one.
 constexpr int64_t kMostUnrolled = 1024;
+
+/// The number of iterations is known, or may be found by writing them out.
+bool hasKnownTrips(Node &n) {
+  if (const auto trip = n.has(0) ? n.knownOperand(0) : llvm::None)
+    return trip->size() != 1 || trip->intAt(0) <= kMostUnrolled;
+  return !n.has(0) && (!n.has(1) || n.knownOperand(1));
+}
 
 /// A loop that `carries` what has another type in each iteration: what is known of it decides how
 /// often the body is imported.
@@ -346,9 +385,16 @@ void importLoop(Node &n) {
       !checkCount(n, size_t(body->output_size()), n.numOutputs() + 1, "outputs of the body"))
     return;
   const unsigned scans = n.numOutputs() - carried;
+  // Sequences change their length, optionals whether they hold a value; but what is only appended
+  // to needs no iteration of its own.
+  bool changing = false, appended = true;
   for (unsigned i = 0; i < carried; ++i)
-    if (!n.has(i + 2)) // sequences change their length, optionals whether they hold a value
-      return unrollLoop(n, *body, carried, "sequences or optionals");
+    if (!n.has(i + 2)) {
+      changing = true;
+      appended &= isAppendedSequence(n, *body, i);
+    }
+  if (changing && (!appended || hasKnownTrips(n)))
+    return unrollLoop(n, *body, carried, "sequences or optionals");
   Value *trip = n.has(0) ? oneElement(n, n.b, n.input(0), Element::I64, "trip count")
                          : integer(n.b, INT64_MAX);
   Value *cond = n.has(1) ? oneElement(n, n.b, n.input(1), Element::Bool, "condition")
@@ -361,7 +407,7 @@ void importLoop(Node &n) {
 
   llvm::SmallVector<Value *, 8> operands{trip, cond};
   llvm::SmallVector<Type, 8> arguments{trip->type(), cond->type()};
-  const CarriedValues values(n, *body, carried);
+  CarriedValues values(n, *body, carried);
   for (unsigned i : values.kept()) {
     operands.push_back(n.input(i + 2));
     arguments.push_back(n.type(i + 2));
@@ -369,18 +415,21 @@ void importLoop(Node &n) {
   const std::vector<Capture> captures = n.graph.captures({body});
   appendOperands(captures, operands);
 
-  // The number of iterations when only the trip count limits it.
-  Dim count;
-  if (auto known = knownShape(trip))
-    count = max((*known)[0], n.dim(0));
-  auto range = n.graph.state.valueRanges.find(n.input(0));
   const unsigned stacked = scans + unsigned(values.lists().size());
+  auto range = n.graph.state.valueRanges.find(n.input(0));
+  // The number of iterations when only the trip count limits it. What data decide within bounds
+  // becomes an extent where results have it.
+  Dim count;
+  const bool bounded = stacked && range == n.graph.state.valueRanges.end();
+  if (const auto known = knownShape(trip); known || (bounded && hasBounds(n, trip)))
+    if (const auto extent = known ? known : dataExtents(n, trip))
+      count = max((*extent)[0], n.dim(0));
   NamedAttributes attributes{{"carried", int64_t(values.kept().size())},
                              {"scans", int64_t(stacked)}};
   auto inputs = [&](Builder &b, llvm::ArrayRef<Value *> given) {
     auto all = values.inputs(n, b, given);
     for (unsigned i : {0u, 1u})
-      all[i] = declared(n, b, all[i], *body, i);
+      all[i] = declared(n, b, all[i].tensor(), *body, int(i));
     return all;
   };
   ImportTrial trial(n.graph.state);
@@ -388,10 +437,11 @@ void importLoop(Node &n) {
   std::string changes;                  // of what a carried value starts as, and becomes
   Operation *loop = n.b.create(Op::Loop, operands, attributes, 1, [&](unsigned, Region &region) {
     TensorsOrSequences items;
+    const size_t outside = n.graph.state.symbols.size();
     if (!n.graph.importRegion(n, *body, "body", region, arguments, captures, items, inputs))
       return;
     llvm::SmallVector<Value *, 8> yields;
-    for (const TensorOrSequence &item : items)
+    for (const TensorOrSequence &item : values.appended(items))
       yields.push_back(oneTensor(n, item));
     if (n.failed())
       return;
@@ -400,7 +450,11 @@ void importLoop(Node &n) {
     yields[0] = oneElement(n, inner, yields[0], Element::Bool, "condition of the body");
     if (!yields[0])
       return;
-    yields = values.results(yields);
+    yields = values.results(n, inner, yields,
+                            llvm::makeArrayRef(n.graph.state.symbols).drop_front(outside));
+    if (yields.empty())
+      return;
+    region.parentOp()->set("scans", int64_t(yields.size() - 1 - values.kept().size()));
     if (const Dim trips = begins && count ? freeTrips(inner, region, yields, count) : Dim()) {
       counted = count != trips;
       always = true;

@@ -3,6 +3,7 @@
 
 #include "frontend/DataExtents.h"
 #include "frontend/GraphImporter.h"
+#include "frontend/onnx/Common.h"
 
 #include "ir/Interpreter.h"
 
@@ -18,7 +19,11 @@ Node::Node(GraphImporter &graph, const onnx::NodeProto &proto, llvm::StringRef i
 
 const Elements *Node::sequence(unsigned i) const {
   const Elements *found = i < items_.size() ? items_[i].elements() : nullptr;
-  if (!found)
+  if (const auto stack = i < items_.size() ? items_[i].stack() : llvm::None)
+    error("operand " + std::to_string(i) + " " + inputName(i) +
+          ": expected a sequence of a known number of tensors, found one of " +
+          text({stack->pieces->type().dim(0)}, "") + "; give its symbols values with --bind");
+  else if (!found)
     error("operand " + std::to_string(i) + " " + inputName(i) + ": expected a sequence");
   return found;
 }

@@ -46,7 +46,8 @@ public:
   /// Operand i whatever it is.
   const TensorOrSequence &item(unsigned i) const { return items_[i]; }
   llvm::ArrayRef<TensorOrSequence> items() const { return items_; }
-  /// The sequence that operand i has to be; null after reporting that it is none.
+  /// The sequence that operand i has to be; null after reporting that it is none, or one of open
+  /// length.
   const Elements *sequence(unsigned i) const;
   Value *input(unsigned i) const { return has(i) ? inputs_[i] : nullptr; }
   /// Name of operand i in the model, quoted.

@@ -98,6 +98,18 @@ void importSequenceMap(Node &n);
 void importSplitToSequence(Node &n);
 /// The tensors side by side along dimension `axis`, which is new or theirs.
 Value *stackAlong(Builder &b, llvm::ArrayRef<Value *> values, int64_t axis, bool isNew);
+/// The number that every element of `v` is; None where it is not known, or they differ.
+llvm::Optional<double> fillOf(Value *v);
+/// As much of `v` along `axis` as `length`, one i64, says; null after an error.
+Value *cut(Node &n, Value *v, int64_t axis, Value *length);
+/// The pieces of `stack`, no longer than the longest; null after an error.
+Value *evened(Node &n, const Stack &stack);
+/// The pieces of `stack` concatenated along `axis`, or stacked there; null after an error.
+Value *joinStack(Node &n, const Stack &stack, int64_t axis, bool isNew);
+/// Indices of the nonzero elements of `v`, [rank, S] with a symbol of the node's own: of a scalar
+/// [0, S]. Where equal numbers were asked before (a mask that selects from several tensors) that is
+/// the result, so that the extents agree; of known numbers the count is known.
+Value *nonZero(Node &n, Value *v);
 
 // Text.cpp
 void importRegexFullMatch(Node &n);

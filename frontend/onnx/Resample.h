@@ -12,6 +12,7 @@ struct Resampling {
   double cubicA = -0.75;
   bool excludeOutside = false;
   double extrapolation = 0;
+  bool antialias = false; // shrinking stretches the filter
 };
 
 /// A number that is known when compiling, or a value of rank 0, which may be the quotient of two

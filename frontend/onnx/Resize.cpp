@@ -327,18 +327,20 @@ bool cropAtRunTime(Node &n, Geometry &g, const Ints &axes, const Numbers &roi) {
 }
 
 /// `x`, operand 0 or what became of it, resampled to `g`; null after an error.
-Value *resampled(Node &n, Value *x, const Geometry &g, const Resampling &how, bool antialias,
-                 const Floats &roi) {
+Value *resampled(Node &n, Value *x, Geometry g, const Resampling &how, const Floats &roi) {
   const bool crop = how.coordinates == "tf_crop_and_resize";
-  if (antialias && (g.fromExtents || !g.atRunTime.empty()))
-    n.error("attribute antialias: as many elements are read as the scales say; expected extents "
-            "or scales that are known when compiling");
+  if (how.antialias && g.fromExtents) // the IR's resize reads as many elements as known scales say
+    for (unsigned d = 0; d < n.rank(0); ++d)
+      if (const Dim out = g.shape[d]; out != x->type().dim(d)) {
+        Value *as = n.b.broadcastTo(n.b.scalarConstant(Element::Bool, 0), {out});
+        g.atRunTime.push_back({d, out, extentProduct(n.b, as, {0}, Element::I64)});
+      }
   if (!g.atRunTime.empty()) {
     if (!isFloat(n.element(0)) && !isInteger(n.element(0)))
-      n.error("expected numbers, found " + toString(n.type(0)));
-    else if (!antialias)
-      return resample(n.b, x, g.atRunTime, how);
-    return nullptr;
+      return n.error("expected numbers, found " + toString(n.type(0)));
+    if (how.antialias && crop)
+      return n.error("attribute antialias: expected 0 where data decide the region, found 1");
+    return resample(n.b, x, g.atRunTime, how);
   }
   bool still = !g.fromExtents; // nothing moves
   for (unsigned d = 0; d < n.rank(0); ++d)
@@ -354,7 +356,7 @@ Value *resampled(Node &n, Value *x, const Geometry &g, const Resampling &how, bo
     attributes.insert({"scales", g.scales});
   if (how.excludeOutside)
     attributes.insert({"exclude_outside", true});
-  if (antialias)
+  if (how.antialias)
     attributes.insert({"antialias", true});
   if (crop) {
     attributes.insert({"roi", roi});
@@ -405,11 +407,11 @@ void importByScales(Node &n) {
         shrunk.shape[d] = g->shape[d];
         std::swap(shrunk.scales[d], g->scales[d]);
       }
-    x = resampled(n, x, shrunk, {mode, "asymmetric", "ceil"}, false, {});
+    x = resampled(n, x, shrunk, {mode, "asymmetric", "ceil"}, {});
     if (!x)
       return;
   }
-  n.set(0, resampled(n, x, *g, {mode, "asymmetric", "floor"}, false, {}));
+  n.set(0, resampled(n, x, *g, {mode, "asymmetric", "floor"}, {}));
 }
 
 } // namespace
@@ -427,7 +429,8 @@ void importResize(Node &n) {
                        n.stringAttr("nearest_mode", "round_prefer_floor"),
                        n.floatAttr("cubic_coeff_a", -0.75),
                        n.boolAttr("exclude_outside", false),
-                       n.floatAttr("extrapolation_value", 0)};
+                       n.floatAttr("extrapolation_value", 0),
+                       n.boolAttr("antialias", false)};
   const std::string policy = n.stringAttr("keep_aspect_ratio_policy", "stretch");
   // ONNX dropped tf_half_pixel_for_nn in opset 13; tf2onnx writes it for later ones, too.
   const llvm::StringRef coordinates[] = {
@@ -484,7 +487,7 @@ void importResize(Node &n) {
       !cropAtRunTime(n, *g, axes, region))
     return;
   if (g)
-    n.set(0, resampled(n, n.input(0), *g, how, n.boolAttr("antialias", false), roi));
+    n.set(0, resampled(n, n.input(0), *g, how, roi));
 }
 
 } // namespace tenon::frontend

@@ -74,8 +74,8 @@ private:
   }
 
   /// What the body's graph gets: the states, and the slices of this iteration.
-  llvm::SmallVector<Value *, 8> slices(Builder &b, llvm::ArrayRef<Value *> args) const {
-    llvm::SmallVector<Value *, 8> given(args.begin() + 2, args.begin() + 2 + int64_t(states_));
+  TensorsOrSequences slices(Builder &b, llvm::ArrayRef<Value *> args) const {
+    TensorsOrSequences given(args.begin() + 2, args.begin() + 2 + int64_t(states_));
     for (size_t i = 0; i < inputAxes.size(); ++i) {
       Value *at = args[0];
       if (inputReversed[i] != 0 && count) // from the last one that counts

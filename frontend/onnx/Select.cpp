@@ -9,9 +9,7 @@
 #include <vector>
 
 namespace tenon::frontend {
-namespace {
 
-/// The number that every element of `v` is.
 llvm::Optional<double> fillOf(Value *v) {
   Operation *def = v->def();
   if (!def || isOpaque(v->type().element()))
@@ -21,6 +19,8 @@ llvm::Optional<double> fillOf(Value *v) {
     return fillOf(def->operand(0)); // a broadcast
   return def->is(Op::Reshape) ? fillOf(def->operand(0)) : splatValue(v);
 }
+
+namespace {
 
 /// The indices of all elements of a tensor of `shape`, [rank, elements].
 Value *allIndices(Node &n, llvm::ArrayRef<Dim> shape, Dim elements) {
@@ -36,9 +36,8 @@ Value *allIndices(Node &n, llvm::ArrayRef<Dim> shape, Dim elements) {
   return rows.size() == 1 ? rows[0] : n.b.value(Op::Concat, rows, {{"axis", int64_t(0)}});
 }
 
-/// Indices of the nonzero elements of `v`, [rank, S] with a symbol of the node's own: of a scalar
-/// [0, S]. Where equal numbers were asked before (a mask that selects from several tensors) that is
-/// the result, so that the extents agree; of known numbers the count is known.
+} // namespace
+
 Value *nonZero(Node &n, Value *v) {
   const Type type = v->type();
   if (type.rank() == 0) {
@@ -71,8 +70,6 @@ Value *nonZero(Node &n, Value *v) {
       n.graph.state.bornSymbol(n.context(), sanitizeName(n.id + "_count"), 0, type.upperElements());
   return n.b.value(Op::NonZero, {v}, {{"symbol", found.symbol().str()}});
 }
-
-} // namespace
 
 void importNonZero(Node &n) { n.set(0, nonZero(n, n.input(0))); }
 

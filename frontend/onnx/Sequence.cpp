@@ -1,5 +1,6 @@
 // Imports operators on sequences and optionals. A sequence is the list of its tensors, so every
 // operator here only rearranges what is known at compile time; positions have to be.
+#include "frontend/DataExtents.h"
 #include "frontend/GraphImporter.h"
 #include "frontend/onnx/Operators.h"
 
@@ -37,6 +38,54 @@ Value *stackAlong(Builder &b, llvm::ArrayRef<Value *> values, int64_t axis, bool
                                              : b.value(Op::Concat, pieces, {{"axis", axis}});
 }
 
+Value *cut(Node &n, Value *v, int64_t axis, Value *length) {
+  length = length ? n.b.reshape(length, {n.dim(1)}) : nullptr;
+  const double most = double(v->type().dim(unsigned(axis)).upper());
+  length = length ? pointwise(n.b, {length},
+                              [&](Scalars &s, llvm::ArrayRef<Value *> a) {
+                                return s(Op::Clamp, a[0], s.c(0), s.c(most)); // says the bounds
+                              })
+                  : nullptr;
+  const auto extent = length ? dataExtents(n, length) : llvm::None;
+  return extent ? sliceAlong(n.b, v, axis, n.dim(0), (*extent)[0], 1) : nullptr;
+}
+
+Value *evened(Node &n, const Stack &stack) {
+  Value *most = stack.lengths ? n.b.reduce(Op::Max, stack.lengths, {0}, 0) : nullptr;
+  return stack.lengths ? cut(n, stack.pieces, stack.axis + 1, most) : stack.pieces;
+}
+
+Value *joinStack(Node &n, const Stack &stack, int64_t axis, bool isNew) {
+  Builder &b = n.b;
+  const bool ragged = stack.lengths && !isNew && axis == stack.axis;
+  Value *pieces = ragged ? stack.pieces : evened(n, stack);
+  if (!pieces)
+    return nullptr;
+  Ints perm = allAxes(1, axis + 1);
+  perm.push_back(0);
+  for (int64_t d = axis + 1; d < int64_t(pieces->type().rank()); ++d)
+    perm.push_back(d);
+  Value *turned = b.transpose(pieces, perm);
+  if (!turned || isNew)
+    return turned;
+  const auto rows = unsigned(axis);
+  Shape shape(turned->type().shape().begin(), turned->type().shape().end());
+  shape[rows] = shape[rows] * shape[rows + 1];
+  shape.erase(shape.begin() + rows + 1);
+  Value *all = b.reshape(turned, shape);
+  if (!all || !ragged)
+    return all;
+  // What counts of each piece is picked.
+  const Dim count = stack.pieces->type().dim(0), most = stack.pieces->type().dim(rows + 1);
+  Value *counts = pointwise(
+      b, {stack.lengths}, {{0}}, {count, most},
+      [](Scalars &s, llvm::ArrayRef<Value *> a) { return s(Op::Less, s.index(1), a[0]); });
+  counts = counts ? b.reshape(counts, {count * most}) : nullptr;
+  Value *kept = counts ? nonZero(n, counts) : nullptr;
+  kept = kept ? b.reshape(kept, {kept->type().dim(1)}) : nullptr;
+  return kept ? b.value(Op::Gather, {all, kept}, {{"axis", axis}}) : nullptr;
+}
+
 void importSequenceConstruct(Node &n) {
   for (unsigned i = 0; i < n.numInputs(); ++i)
     if (!n.has(i)) {
@@ -49,6 +98,15 @@ void importSequenceConstruct(Node &n) {
 void importSequenceEmpty(Node &n) { n.set(0, TensorOrSequence(Elements())); }
 
 void importSequenceAt(Node &n) {
+  if (const auto stack = n.item(0).stack()) {
+    const NamedAttributes first{{"axis", int64_t(0)}};
+    Value *at = n.numInputs() > 1 && n.has(1) ? n.b.reshape(n.input(1), {}) : nullptr;
+    Value *piece = at ? n.b.value(Op::Gather, {stack->pieces, at}, first) : nullptr;
+    if (piece && stack->lengths)
+      piece = cut(n, piece, stack->axis, n.b.value(Op::Gather, {stack->lengths, at}, first));
+    n.set(0, piece);
+    return;
+  }
   const Elements *list = n.sequence(0);
   auto at = list ? position(n, 1, list->size(), list->size() - 1) : llvm::None;
   if (at)
@@ -86,11 +144,20 @@ void importSequenceErase(Node &n) {
 }
 
 void importSequenceLength(Node &n) {
+  if (const auto stack = n.item(0).stack())
+    return n.set(0, extentProduct(n.b, stack->pieces, {0}, Element::I64));
   if (const Elements *list = n.sequence(0))
     n.set(0, n.b.constant(Tensor::fromInts({int64_t(list->size())}).reshaped({})));
 }
 
 void importConcatFromSequence(Node &n) {
+  if (const auto stack = n.item(0).stack()) {
+    const bool isNew = n.boolAttr("new_axis", false);
+    const int64_t rank = int64_t(stack->pieces->type().rank()) - (isNew ? 0 : 1);
+    if (auto axis = n.axis(n.intAttr("axis", 0), rank))
+      n.set(0, joinStack(n, *stack, *axis, isNew));
+    return;
+  }
   const Elements *list = n.sequence(0);
   if (!list)
     return;
@@ -120,6 +187,57 @@ static bool checkPieces(Node &n, int64_t count) {
   return count <= kMost;
 }
 
+/// Whether pieces of `size`, None where they differ, lose the dimension that is split. ONNX lets
+/// keepdims count without sizes only; onnxruntime and PyTorch's unbind, which writes the size 1,
+/// also with a scalar.
+static bool dropsAxis(Node &n, llvm::Optional<int64_t> size) {
+  return !n.boolAttr("keepdims", true) && (!n.has(1) || (n.rank(1) == 0 && size == int64_t(1)));
+}
+
+/// Splits operand 0 along `axis`, of open extent, into pieces of one size, slices of a stack: the
+/// last one may be shorter.
+static void splitOpen(Node &n, int64_t axis) {
+  const Type t = n.type(0);
+  const auto at = unsigned(axis);
+  const Dim extent = t.dim(at);
+  const auto fill = n.has(1) ? fillOf(n.input(1)) : llvm::Optional<double>(1);
+  const auto size = fill ? llvm::Optional<int64_t>(int64_t(*fill)) : llvm::None;
+  if (!size || *size < 1 || (n.has(1) && n.rank(1) == 1 && n.type(1).dim(0) * *size != extent)) {
+    n.error("expected a known extent of dimension " + std::to_string(axis) +
+            ", or one known size of all pieces, found " + toString(t) +
+            (size ? " and pieces of " + std::to_string(*size) : "") +
+            "; give its symbols values with --bind");
+    return;
+  }
+  const Dim count = ceilDiv(extent, *size), missing = count * *size - extent;
+  const bool even = mod(extent, n.dim(*size)).isConstant(0);
+  Value *x = n.input(0);
+  if (!even) {
+    Dims low(t.rank(), n.dim(0)), high = low;
+    high[at] = missing;
+    x = n.b.value(Op::Pad, {x}, {{"low", low}, {"high", high}, {"mode", Word{"constant"}}});
+  }
+  Shape shape(t.shape().begin(), t.shape().end());
+  shape[at] = count;
+  if (!dropsAxis(n, size))
+    shape.insert(shape.begin() + at + 1, n.dim(*size));
+  Value *split = x ? n.b.reshape(x, shape) : nullptr;
+  Ints perm = allAxes(0, int64_t(shape.size()));
+  std::rotate(perm.begin(), perm.begin() + at, perm.begin() + at + 1);
+  Stack stack{split ? n.b.transpose(split, perm) : nullptr};
+  if (stack.pieces && !even) {
+    stack.axis = axis;
+    stack.lengths = pointwise(n.b, {extentProduct(n.b, n.input(0), {axis}, Element::I64)}, {{}},
+                              {count}, [&](Scalars &s, llvm::ArrayRef<Value *> a) {
+                                Value *whole = s.c(double(*size));
+                                Value *left = s(Op::Sub, a[0], s(Op::Mul, s.index(0), whole));
+                                return s(Op::Min, left, whole);
+                              });
+  }
+  if (stack.pieces && (even || stack.lengths))
+    n.set(0, TensorOrSequence(stack));
+}
+
 void importSplitToSequence(Node &n) {
   if (!n.checkRank(0, 1))
     return;
@@ -128,19 +246,17 @@ void importSplitToSequence(Node &n) {
     return;
   const Type t = n.type(0);
   const Dim extent = t.dim(unsigned(*axis));
-  if (!extent.isConstant()) {
-    n.error("expected a known extent of dimension " + std::to_string(*axis) + ", found " +
-            toString(t) + "; give its symbols values with --bind");
-    return;
-  }
+  if (!extent.isConstant())
+    return splitOpen(n, *axis);
   // One size for all pieces but the last, or one for each.
   Ints sizes;
-  bool dropsAxis = false;
+  bool drops = dropsAxis(n, llvm::None);
   if (n.has(1)) {
     auto given = n.constantOperand(1);
     if (!given)
       return;
     const int64_t size = given->size() == 1 ? given->intAt(0) : 0;
+    drops = dropsAxis(n, size);
     if (n.rank(1) == 0 && size < 1) {
       n.error("operand " + n.inputName(1) + ": expected pieces of 1 and more, found " +
               std::to_string(size));
@@ -159,7 +275,6 @@ void importSplitToSequence(Node &n) {
     if (!checkPieces(n, extent.constant()))
       return;
     sizes.assign(size_t(extent.constant()), 1);
-    dropsAxis = !n.boolAttr("keepdims", true);
   }
   int64_t total = 0;
   for (int64_t s : sizes)
@@ -175,7 +290,7 @@ void importSplitToSequence(Node &n) {
   Dim start = n.dim(0);
   for (int64_t s : sizes) {
     Value *piece = sliceAlong(n.b, n.input(0), *axis, start, n.dim(s), 1);
-    if (piece && dropsAxis) {
+    if (piece && drops) {
       Shape shape(t.shape().begin(), t.shape().end());
       shape.erase(shape.begin() + *axis);
       piece = n.b.reshape(piece, shape);

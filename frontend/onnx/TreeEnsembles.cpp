@@ -206,7 +206,8 @@ void importTreeEnsembleClassifier(Node &n) {
   // All weights may belong to one of two classes: they are the second's score p. Where it is the
   // second, the first has 0; where it is the first, the first has what is left: 1 − p of a chance,
   // else −p, and only LOGISTIC changes them, to those of −p and p.
-  const bool shared = e->targets == 2 && hasOneTarget(*e);
+  // Two base values are a score of each class of its own.
+  const bool shared = e->targets == 2 && e->base.size() < 2 && hasOneTarget(*e);
   bool positive = true;  // the score is a chance
   bool ofSecond = false; // the weights are named as the second class's
   if (shared) {

@@ -321,6 +321,9 @@ def pieces():
     out(net.op("Resize", [image, "", scales], mode="linear", antialias=1))
     sizes = net.listed(1, 4, net.op("Add", [net.extent(x, 3), net.scalar(3)]), net.extent(x, 2))
     out(net.op("Resize", [image, "", "", sizes], mode="linear"))
+    for mode in ("linear", "cubic"):
+        out(net.op("Resize", [image, "", "", net.ints(1, 4, 5, 3)], mode=mode, antialias=1))
+    out(net.op("Resize", [image, "", "", sizes], mode="cubic", antialias=1, exclude_outside=1))
     # Tiles, slices and joins that follow from the extents.
     h, w = net.extent(x, 2), net.extent(x, 3)
     half = net.op("Div", [h, net.scalar(2)])

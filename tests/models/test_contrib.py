@@ -35,20 +35,28 @@ class Contrib(ContribCase):
     def learned(self, op, x, outputs=("y",), **attributes):
         self.check(op, ["x"], {"x": x}, {}, outputs, domain=ML, **attributes)
 
-    def machines(self, counts, kernel, post="NONE", **labels):
-        """SVMClassifier with `counts` support vectors of each class."""
+    def machines(self, counts, kernel, post="NONE", fitted=False, **labels):
+        """SVMClassifier with `counts` support vectors of each class, probabilities `fitted` to its scores or not."""
         classes, total = len(counts), sum(counts)
+        pairs = classes * (classes - 1) // 2
+        if fitted:
+            labels |= {"prob_a": (-1 - self.rng.random(pairs)).tolist(), "prob_b": self.normal(pairs).tolist()}
         self.learned("SVMClassifier", self.normal(6, 4), ("y", "scores"), kernel_type=kernel,
                      kernel_params=[0.3, 0.1, 3.0], post_transform=post, vectors_per_class=counts,
                      support_vectors=self.normal(total * 4).tolist(),
                      coefficients=self.normal((classes - 1) * total).tolist(),
-                     rho=self.normal(classes * (classes - 1) // 2).tolist(), **labels)  # fmt: skip
+                     rho=self.normal(pairs).tolist(), **labels)  # fmt: skip
 
     def test_support_vector_classifiers(self):
         self.machines([3, 2], "RBF", classlabels_ints=[7, -7])
         self.machines([1, 2], "LINEAR", "LOGISTIC", classlabels_strings=["ash", "birch"])
         self.machines([2, 3, 1], "POLY", "SOFTMAX", classlabels_strings=["a", "b", "c"])
         self.machines([2, 2, 0, 3], "SIGMOID", classlabels_ints=[4, 3, 2, 1])
+
+    def test_probabilities_of_support_vector_classifiers(self):
+        self.machines([3, 2], "RBF", fitted=True, classlabels_ints=[7, -7])
+        self.machines([1, 2, 2], "LINEAR", fitted=True, classlabels_strings=["ash", "birch", "yew"])
+        self.machines([2, 3, 1, 1, 2], "SIGMOID", "SOFTMAX", fitted=True, classlabels_ints=[4, 3, 2, 1, 0])
 
     def test_features(self):
         x = self.normal(4, 3)

@@ -119,6 +119,29 @@ TEST(Containers, SplitKeepsWhatIsLeft) {
   EXPECT_EQ(values(out[4]), Numbers({3, 4}));
 }
 
+TEST(Containers, UnbindDropsTheDimension) {
+  for (bool open : {false, true})
+    for (bool scalar : {false, true}) {
+      TestModel m;
+      m.input("x", {open ? "N" : "3", "2"});
+      ints(m.graph, "one", {1}, /*scalar=*/true);
+      ints(m.graph, "sizes", {1, 1, 1});
+      if (open && !scalar)
+        continue;
+      auto *split = m.node("SplitToSequence", {"x", scalar ? "one" : "sizes"}, {"s"});
+      set(split, "keepdims", int64_t(0)); // counts beside a scalar alone
+      m.node("SequenceAt", {"s", "one"}, {"y"});
+      m.output("y");
+      ImportOptions options;
+      if (open)
+        options.ranges = {{"N", {2, 5}}};
+      Imported i(m, options);
+      ASSERT_TRUE(i) << i.messages;
+      EXPECT_EQ(i.outputType().rank(), scalar ? 1u : 2u);
+      EXPECT_EQ(values(i.run({floats({3, 2}, {1, 2, 3, 4, 5, 6})})[0]), Numbers({3, 4}));
+    }
+}
+
 TEST(Containers, SplitByMoreThanThereIsGivesOnePiece) {
   TestModel m;
   m.input("x", {"5"});
@@ -195,6 +218,163 @@ TEST(Containers, LoopsThatGrowOneAreUnrolled) {
   ASSERT_EQ(out.size(), 4u);
   EXPECT_EQ(values(out[2]), Numbers({2, 20}));
   EXPECT_EQ(values(out[3]), Numbers({0, 1, 2}));
+}
+
+/// Row i of x [N, 2], lengths[i] times, goes to a sequence; `after` reads it as `all`.
+TestModel growing(const std::function<void(TestModel &)> &after) {
+  TestModel m;
+  m.input("x", {"N", "2"});
+  m.input("lengths", {"N"}, onnx::TensorProto::INT64);
+  ints(m.graph, "zero", {0}, /*scalar=*/true);
+  ints(m.graph, "first", {0});
+  ints(m.graph, "two", {2});
+  m.node("Shape", {"x"}, {"shape"});
+  m.node("Gather", {"shape", "zero"}, {"count"});
+  m.node("SequenceEmpty", {}, {"none"});
+  auto *n = m.node("Loop", {"count", "", "none"}, {"all"});
+  onnx::GraphProto &body = setGraph(n, "body");
+  for (const char *name : {"i", "c", "list"})
+    body.add_input()->set_name(name);
+  node(body, "Gather", {"x", "i"}, {"row"});
+  node(body, "Gather", {"lengths", "i"}, {"length"});
+  node(body, "Unsqueeze", {"length", "first"}, {"times"});
+  set(node(body, "Concat", {"times", "two"}, {"wanted"}), "axis", int64_t(0));
+  node(body, "Expand", {"row", "wanted"}, {"rows"});
+  node(body, "SequenceInsert", {"list", "rows"}, {"more"});
+  node(body, "Identity", {"c"}, {"again"});
+  for (const char *name : {"again", "more"})
+    body.add_output()->set_name(name);
+  after(m);
+  return m;
+}
+
+TEST(Containers, LoopsOfOpenLengthStackWhatTheyInsert) {
+  ImportOptions options;
+  options.ranges = {{"N", {1, 5}}, {"lengths", {0, 4}}};
+  const TestModel m = growing([](TestModel &m) {
+    set(m.node("ConcatFromSequence", {"all"}, {"joined"}), "axis", int64_t(0));
+    m.node("SequenceLength", {"all"}, {"pieces"});
+    ints(m.graph, "last", {-1}, /*scalar=*/true);
+    m.node("SequenceAt", {"all", "last"}, {"end"});
+    for (const char *name : {"joined", "pieces", "end"})
+      m.output(name);
+  });
+  Imported i(m, options);
+  ASSERT_TRUE(i) << i.messages;
+  EXPECT_EQ(i.all(Op::Loop).size(), 1u);
+  auto out = i.run({floats({3, 2}, {1, 2, 3, 4, 5, 6}), Tensor::fromInts({2, 0, 1})});
+  EXPECT_EQ(values(out[0]), Numbers({1, 2, 1, 2, 5, 6}));
+  EXPECT_EQ(values(out[1]), Numbers({3}));
+  EXPECT_EQ(values(out[2]), Numbers({5, 6}));
+  out = i.run({floats({1, 2}, {7, 8}), Tensor::fromInts({3})});
+  EXPECT_EQ(values(out[0]), Numbers({7, 8, 7, 8, 7, 8}));
+}
+
+/// Each branch of an If appends to the sequence: row i, or what `other` makes of it in its place.
+Imported appendingInBranches(const std::function<void(onnx::GraphProto &)> &other) {
+  TestModel m;
+  m.input("x", {"N", "2"});
+  ints(m.graph, "zero", {0}, /*scalar=*/true);
+  ints(m.graph, "none", {0});
+  ints(m.graph, "one", {1});
+  m.node("Shape", {"x"}, {"shape"});
+  m.node("Gather", {"shape", "zero"}, {"count"});
+  m.node("SequenceEmpty", {}, {"empty"});
+  auto *n = m.node("Loop", {"count", "", "empty"}, {"all"});
+  onnx::GraphProto &body = setGraph(n, "body");
+  for (const char *name : {"i", "c", "list"})
+    body.add_input()->set_name(name);
+  node(body, "Gather", {"x", "i"}, {"row"});
+  set(node(body, "ReduceSum", {"row"}, {"sum"}), "keepdims", int64_t(0));
+  weight(body, "nothing", {}, 0);
+  node(body, "Greater", {"sum", "nothing"}, {"above"});
+  auto *choice = node(body, "If", {"above"}, {"more"});
+  onnx::GraphProto &then = setGraph(choice, "then_branch"), &rest = setGraph(choice, "else_branch");
+  node(then, "SequenceInsert", {"list", "row"}, {"longer"});
+  then.add_output()->set_name("longer");
+  other(rest);
+  rest.add_output()->set_name("other");
+  node(body, "Identity", {"c"}, {"again"});
+  for (const char *name : {"again", "more"})
+    body.add_output()->set_name(name);
+  set(m.node("ConcatFromSequence", {"all"}, {"y"}), "axis", int64_t(0));
+  m.output("y");
+  ImportOptions options;
+  options.ranges = {{"N", {1, 5}}};
+  return Imported(m, options);
+}
+
+TEST(Containers, BranchesMayInsert) {
+  Imported i = appendingInBranches([](onnx::GraphProto &g) {
+    node(g, "Slice", {"row", "none", "one"}, {"first"});
+    node(g, "SequenceInsert", {"list", "first"}, {"other"});
+  });
+  ASSERT_TRUE(i) << i.messages;
+  EXPECT_EQ(values(i.run({floats({3, 2}, {1, 2, -3, -4, 5, 6})})[0]), Numbers({1, 2, -3, 5, 6}));
+  EXPECT_EQ(values(i.run({floats({1, 2}, {-7, -8})})[0]), Numbers({-7}));
+  // One may leave the sequence as it is.
+  Imported some =
+      appendingInBranches([](onnx::GraphProto &g) { node(g, "Identity", {"list"}, {"other"}); });
+  ASSERT_TRUE(some) << some.messages;
+  EXPECT_EQ(values(some.run({floats({4, 2}, {1, 2, -3, -4, 5, 6, -7, 0})})[0]),
+            Numbers({1, 2, 5, 6}));
+  EXPECT_EQ(some.run({floats({1, 2}, {-7, -8})})[0].size(), 0);
+  // A branch that starts the sequence anew does not append.
+  Imported anew = appendingInBranches(
+      [](onnx::GraphProto &g) { node(g, "SequenceConstruct", {"row"}, {"other"}); });
+  EXPECT_TRUE(mentions(anew.messages, "the trip count of a loop that carries sequences"))
+      << anew.messages;
+}
+
+TEST(Containers, AnOpenLengthIsNamedWhereItHasToBeKnown) {
+  ImportOptions options;
+  options.ranges = {{"N", {1, 5}}, {"lengths", {0, 4}}};
+  const TestModel m = growing([](TestModel &m) {
+    m.node("SequenceErase", {"all"}, {"fewer"});
+    m.node("SequenceLength", {"fewer"}, {"y"});
+    m.output("y");
+  });
+  Imported i(m, options);
+  EXPECT_TRUE(mentions(i.messages, "expected a sequence of a known number of tensors, found one of "
+                                   "N; give its symbols values with --bind"))
+      << i.messages;
+  Imported out(growing([](TestModel &m) { m.output("all"); }), options);
+  EXPECT_TRUE(mentions(out.messages, "'all' is a sequence of N tensors")) << out.messages;
+}
+
+/// x [3, N] along its second dimension by operand `size`, which `make` declares.
+Imported splitOpen(const std::function<void(TestModel &)> &make) {
+  TestModel m;
+  m.input("x", {"3", "N"});
+  make(m);
+  ints(m.graph, "last", {-1}, /*scalar=*/true);
+  set(m.node("SplitToSequence", {"x", "size"}, {"s"}), "axis", int64_t(1));
+  m.node("SequenceAt", {"s", "last"}, {"y"});
+  m.node("SequenceLength", {"s"}, {"pieces"});
+  set(m.node("ConcatFromSequence", {"s"}, {"all"}), "axis", int64_t(1));
+  for (const char *name : {"y", "pieces", "all"})
+    m.output(name);
+  ImportOptions options;
+  options.ranges = {{"N", {2, 5}}};
+  return Imported(m, options);
+}
+
+TEST(Containers, SplitsOfOpenLengthAreOfOneSize) {
+  for (int64_t size : {1, 2}) {
+    Imported i = splitOpen([&](TestModel &m) { ints(m.graph, "size", {size}, /*scalar=*/true); });
+    ASSERT_TRUE(i) << i.messages;
+    auto out = i.run({floats({3, 2}, {1, 2, 3, 4, 5, 6})});
+    EXPECT_EQ(values(out[0]), size == 1 ? Numbers({2, 4, 6}) : Numbers({1, 2, 3, 4, 5, 6}));
+    EXPECT_EQ(values(out[1]), Numbers({2.0 / double(size)}));
+    // The last piece may be shorter.
+    out = i.run({floats({3, 3}, {1, 2, 3, 4, 5, 6, 7, 8, 9})});
+    EXPECT_EQ(values(out[0]), Numbers({3, 6, 9}));
+    EXPECT_EQ(values(out[1]), Numbers({size == 1 ? 3.0 : 2.0}));
+    EXPECT_EQ(values(out[2]), Numbers({1, 2, 3, 4, 5, 6, 7, 8, 9}));
+  }
+  Imported other = splitOpen([](TestModel &m) { ints(m.graph, "size", {1, 2}); });
+  EXPECT_TRUE(mentions(other.messages, "expected a known extent of dimension 1, or one known size"))
+      << other.messages;
 }
 
 TEST(Containers, LoopsThatGrowOneAskATruthValue) {

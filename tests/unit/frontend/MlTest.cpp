@@ -162,7 +162,8 @@ TEST(Trees, TheBestOfTwoClassesWins) {
 }
 
 /// Scores of two classes of one tree whose weights all name class `named`.
-Numbers twoClasses(int64_t named, const std::string &transform, float low) {
+Numbers twoClasses(int64_t named, const std::string &transform, float low,
+                   const std::vector<float> &base = {}) {
   TestModel m = mlModel();
   m.input("x", {"2", "1"});
   auto *n = m.node("TreeEnsembleClassifier", {"x"}, {"label", "scores"});
@@ -178,6 +179,8 @@ Numbers twoClasses(int64_t named, const std::string &transform, float low) {
   set(n, "class_nodeids", std::vector<int64_t>{1, 2});
   set(n, "class_ids", std::vector<int64_t>{named, named});
   setFloats(n, "class_weights", {low, 0.75f});
+  if (!base.empty())
+    setFloats(n, "base_values", base);
   set(n, "classlabels_int64s", std::vector<int64_t>{30, 70});
   set(n, "post_transform", transform);
   m.output("label");
@@ -197,6 +200,12 @@ TEST(Trees, WhatIsLeftOfTheSecondClassIsTheFirsts) {
     EXPECT_NEAR(chances[0] + chances[1], 1, 1e-6);
     EXPECT_NEAR(chances[3], 1 / (1 + std::exp(-0.75)), 1e-6);
   }
+}
+
+TEST(Trees, TwoBaseValuesAreAScoreOfEachClass) {
+  EXPECT_EQ(twoClasses(0, "NONE", 0.25f, {0.5f}), Numbers({0.25, 0.75, -0.25, 1.25}));
+  EXPECT_EQ(twoClasses(0, "NONE", 0.25f, {0.5f, -1}), Numbers({0.75, -1, 1.25, -1}));
+  EXPECT_EQ(twoClasses(1, "NONE", 0.25f, {0.5f, -1}), Numbers({0.5, -0.75, 0.5, -0.25}));
 }
 
 TEST(SupportVectors, WithoutVectorsAProduct) {

@@ -333,15 +333,32 @@ TEST(Resize, OneSizeMayBeAScalar) {
   EXPECT_EQ(toString(i.outputType()), "tensor<4x3xf32>");
 }
 
+TEST(Resize, AntialiasOfOpenExtentsIsAProduct) {
+  for (bool open : {false, true}) {
+    TestModel m(18);
+    m.input("x", {"1", open ? "N" : "6"});
+    ints(m.graph, "sizes", {1, 3});
+    set(resize(m, {"linear"}, {"x", "", "", "sizes"}), "antialias", int64_t(1));
+    ImportOptions range;
+    range.ranges = {{"N", {1, 9}}};
+    Imported i(m, open ? range : ImportOptions());
+    ASSERT_TRUE(i) << i.messages;
+    EXPECT_EQ(i.all(Op::MatMul).size(), open ? 1u : 0u);
+    const auto y = values(i.run({floats({1, 6}, {1, 2, 4, 8, 16, 32})})[0]);
+    // Each reads 2 on either side: weights 1/8, 3/8, 3/8, 1/8.
+    const std::vector<double> wanted = {1.75, 6.75, 23};
+    ASSERT_EQ(y.size(), 3u);
+    for (size_t k = 0; k < 3; ++k)
+      EXPECT_NEAR(y[k], wanted[k], 1e-6) << open << k;
+  }
+}
+
 TEST(Resize, WhatDataCannotDecideIsSaid) {
   EXPECT_TRUE(mentions(Imported(bySizes({"linear"})).messages,
                        "the value 'sizes' of type tensor<2xi64> has no bounds; say what it is at "
                        "least and at most with --range sizes=1..100"));
   ImportOptions open;
   open.ranges = {{"sizes", {1, 12}}};
-  TestModel m = bySizes({"linear"});
-  set(m.graph.mutable_node(1), "antialias", int64_t(1));
-  EXPECT_TRUE(mentions(Imported(m, open).messages, "node 'resize' (Resize): attribute antialias"));
   EXPECT_TRUE(mentions(Imported(bySizes({"quadratic"}), open).messages,
                        "node 'resize' (Resize): attribute mode: expected nearest, linear or cubic, "
                        "found 'quadratic'"));

@@ -340,6 +340,85 @@ TEST(Subgraph, ListsThatALoopAppendsToAreStackedOutside) {
   EXPECT_EQ(values(run(1, 2, 0)[0]), Numbers({7, 8}));
 }
 
+/// Loops over the rows of x [N, 2]: gives row i lengths[i] times, appended to a list or stacked.
+TestModel ragged(bool list) {
+  TestModel m;
+  m.input("x", {"N", "2"});
+  m.input("lengths", {"N"}, onnx::TensorProto::INT64);
+  ints(m.graph, "zero", {0}, /*scalar=*/true);
+  ints(m.graph, "first", {0});
+  ints(m.graph, "two", {2});
+  weight(m.graph, "none", {0, 2}, 0);
+  m.node("Shape", {"x"}, {"shape"});
+  m.node("Gather", {"shape", "zero"}, {"count"});
+  auto *n = list ? m.node("Loop", {"count", "", "none"}, {"y"}, "loop")
+                 : m.node("Loop", {"count", ""}, {"y"}, "loop");
+  auto &body = setGraph(n, "body");
+  declare(body.add_input(), "i", {}, onnx::TensorProto::INT64);
+  declare(body.add_input(), "go", {}, onnx::TensorProto::BOOL);
+  if (list)
+    declare(body.add_input(), "old", {"rows", "2"});
+  node(body, "Gather", {"x", "i"}, {"row"});
+  node(body, "Gather", {"lengths", "i"}, {"length"});
+  node(body, "Unsqueeze", {"length", "first"}, {"times"});
+  set(node(body, "Concat", {"times", "two"}, {"wanted"}), "axis", int64_t(0));
+  node(body, "Expand", {"row", "wanted"}, {"rows"});
+  if (list)
+    set(node(body, "Concat", {"old", "rows"}, {"new"}), "axis", int64_t(0));
+  node(body, "Identity", {"go"}, {"again"});
+  for (const char *name : {"again", list ? "new" : "rows"})
+    body.add_output()->set_name(name);
+  m.output("y");
+  return m;
+}
+
+TEST(Subgraph, PiecesOfALoopMayDifferInExtent) {
+  ImportOptions options;
+  options.ranges = {{"N", {1, 5}}, {"lengths", {0, 4}}};
+  const Tensor x = floats({3, 2}, {1, 2, 3, 4, 5, 6});
+  Imported lists(ragged(true), options);
+  ASSERT_TRUE(lists) << lists.messages;
+  EXPECT_EQ(values(lists.run({x, Tensor::fromInts({1, 0, 2})})[0]), Numbers({1, 2, 5, 6, 5, 6}));
+  EXPECT_EQ(values(lists.run({x, Tensor::fromInts({0, 4, 0})})[0]),
+            Numbers({3, 4, 3, 4, 3, 4, 3, 4}));
+  // Stacked pieces have one extent: the others end in zeros.
+  Imported stacks(ragged(false), options);
+  ASSERT_TRUE(stacks) << stacks.messages;
+  EXPECT_EQ(values(stacks.run({x, Tensor::fromInts({1, 1, 1})})[0]), Numbers({1, 2, 3, 4, 5, 6}));
+  EXPECT_EQ(values(stacks.run({x, Tensor::fromInts({1, 2, 0})})[0]),
+            Numbers({1, 2, 0, 0, 3, 4, 3, 4, 0, 0, 0, 0}));
+}
+
+TEST(Subgraph, TripsThatDataBoundNeedNoRange) {
+  // ceil(N / 4.0) iterations, as range(0, n, 4) of scripted PyTorch.
+  TestModel m;
+  m.input("x", {"N"});
+  ints(m.graph, "zero", {0}, /*scalar=*/true);
+  weight(m.graph, "four", {}, 4);
+  m.node("Shape", {"x"}, {"shape"});
+  m.node("Gather", {"shape", "zero"}, {"length"});
+  set(m.node("Cast", {"length"}, {"real"}), "to", int64_t(onnx::TensorProto::FLOAT));
+  m.node("Div", {"real", "four"}, {"quotient"});
+  m.node("Ceil", {"quotient"}, {"up"});
+  set(m.node("Cast", {"up"}, {"trips"}), "to", int64_t(onnx::TensorProto::INT64));
+  auto *n = m.node("Loop", {"trips", ""}, {"y"}, "loop");
+  auto &body = setGraph(n, "body");
+  declare(body.add_input(), "i", {}, onnx::TensorProto::INT64);
+  declare(body.add_input(), "go", {}, onnx::TensorProto::BOOL);
+  node(body, "Gather", {"x", "i"}, {"element"});
+  node(body, "Identity", {"go"}, {"again"});
+  for (const char *name : {"again", "element"})
+    body.add_output()->set_name(name);
+  m.output("y");
+  ImportOptions options;
+  options.ranges = {{"N", {1, 9}}};
+  Imported i(m, options);
+  ASSERT_TRUE(i) << i.messages;
+  EXPECT_EQ(values(i.run({floats({5}, {1, 2, 3, 4, 5})})[0]), Numbers({1, 2}));
+  EXPECT_EQ(values(i.run({floats({8}, {1, 2, 3, 4, 5, 6, 7, 8})})[0]), Numbers({1, 2}));
+  EXPECT_EQ(values(i.run({floats({9}, {1, 2, 3, 4, 5, 6, 7, 8, 9})})[0]), Numbers({1, 2, 3}));
+}
+
 TEST(Subgraph, ListsThatABodyReadsStayCarried) {
   ImportOptions options;
   options.ranges = {{"steps", {0, 5}}};
