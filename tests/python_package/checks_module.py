@@ -233,6 +233,14 @@ class Settings(unittest.TestCase):
             with self.assertRaisesRegex(tenon.TenonError, words):
                 tenon.compile(DIGITS, **arguments)
 
+    def test_streams_are_of_gpus(self):
+        x = np.zeros((1, 1, 8, 8), np.float32)
+        for target in ("cpu:native", "interpreter"):
+            module = tenon.compile(DIGITS, target)
+            for callee in (module, module.context()) if target != "interpreter" else (module,):
+                with self.assertRaisesRegex(tenon.InputError, "stream: the model runs on the processor.*leave stream= out"):
+                    callee(x, stream=0)
+
     def test_refusals_name_options_as_python_does(self):
         for said, words in [
             ("bind them with --bind batch=1 or keep them with --range NAME=1..8",
