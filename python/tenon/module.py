@@ -78,6 +78,9 @@ class Context(Decoding):
     def _sequence(self) -> Context:
         return self
 
+    def __repr__(self) -> str:
+        return f"<tenon.Context: {', '.join(map(str, self.inputs))} -> {', '.join(map(str, self.outputs))}>"
+
     def __reduce__(self) -> Any:
         raise TypeError("a tenon.Context cannot be pickled or copied: it is memory of this process; make one there")
 

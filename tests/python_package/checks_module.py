@@ -233,6 +233,16 @@ class Settings(unittest.TestCase):
             with self.assertRaisesRegex(tenon.TenonError, words):
                 tenon.compile(DIGITS, **arguments)
 
+    def test_words_that_are_none(self):
+        module = tenon.compile(DIGITS, "interpreter")
+        with self.assertRaisesRegex(tenon.TenonError, "^format: expected one of text, json, dot, html, found 'pdf'$"):
+            module.report.inspect("pdf")
+        x = np.zeros((1, 1, 8, 8), np.float32)
+        self.assertEqual(module(np.ma.array(x)).shape, (1, 10))
+        with self.assertRaisesRegex(tenon.InputError, r"found a masked array; fill it with x.filled\(0\)"):
+            module(np.ma.array(x, mask=x == 0))
+        self.assertIn("<tenon.Context: image: float32[1, 1, 8, 8] -> ", repr(tenon.compile(DIGITS).context()))
+
     def test_streams_are_of_gpus(self):
         x = np.zeros((1, 1, 8, 8), np.float32)
         for target in ("cpu:native", "interpreter"):
