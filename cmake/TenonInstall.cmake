@@ -68,6 +68,10 @@ set(CPACK_RESOURCE_FILE_LICENSE ${PROJECT_SOURCE_DIR}/LICENSE)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION devel)
+set(CPACK_DEBIAN_PACKAGE_DESCRIPTION "Reads one ONNX model and writes one C++ or CUDA source file that needs nothing but a
+compiler, for processors, NVIDIA GPUs and microcontrollers. The package has the command,
+the compiler as a library, and packages of CMake and pkg-config.")
+set(CPACK_PROJECT_CONFIG_FILE ${PROJECT_SOURCE_DIR}/cmake/TenonPack.cmake)
 # The command is static; what it writes needs a compiler, the library in programs a C++ one.
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "g++ | clang")
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS "cmake, pkg-config, nvidia-cuda-toolkit, gcc-arm-none-eabi")

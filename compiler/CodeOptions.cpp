@@ -4,6 +4,7 @@
 #include "codegen/core/Bytes.h"
 #include "codegen/core/Chips.h"
 #include "codegen/core/TargetFamily.h"
+#include "codegen/memory/ArenaLayout.h"
 #include "compiler/NativeTarget.h"
 #include "passes/AssignPrecision.h"
 
@@ -95,7 +96,7 @@ llvm::Optional<std::string> poolsOf(const CodeOptions &code, const Target &targe
     const auto [first, value] = llvm::StringRef(word).split('=');
     const std::string name = first.str();
     const int64_t bytes = poolBytes(name, value, chip);
-    if (bytes < 64 || identifier(name) != name || !names.insert(name).second) {
+    if (bytes < kArenaAlignment || identifier(name) != name || !names.insert(name).second) {
       Diagnostic &d = diagnostics.error("--pool: expected NAME=BYTES with a C identifier of its "
                                         "own and at least 64 bytes, or the "
                                         "name of a memory of the chip, found '" +
@@ -105,7 +106,7 @@ llvm::Optional<std::string> poolsOf(const CodeOptions &code, const Target &targe
                           " bytes");
       return llvm::None;
     }
-    text += (text.empty() ? "" : ",") + name + "=" + std::to_string(bytes / 64 * 64);
+    text += (text.empty() ? "" : ",") + name + "=" + std::to_string(bytes);
   }
   return text;
 }

@@ -297,7 +297,7 @@ bool Compiler::fitsPools() {
   if (beyond.empty())
     return true;
   Diagnostic &d = diagnostics_.error("--pool: " + pools.back().name + " has " +
-                                     std::to_string(pools.back().bytes) +
+                                     std::to_string(pools.back().size) +
                                      " bytes; with the others as they are it takes " +
                                      std::to_string(poolUse(plan, pools).back()));
   for (const std::string &what : beyond)

@@ -130,6 +130,11 @@ CommandOption &CommandOption::check(WordCheck check) {
   return *this;
 }
 
+CommandOption &CommandOption::excludes(const CommandOption &other) {
+  option_->excludes(other.option_);
+  return *this;
+}
+
 CommandOption &CommandOption::mayBeEmpty() {
   option_->get_validator(kNotEmpty)->active(false);
   return *this;

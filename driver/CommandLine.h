@@ -39,6 +39,8 @@ public:
   CommandOption &range(int64_t low, int64_t high);
   CommandOption &oneOf(std::vector<std::string> words);
   CommandOption &check(WordCheck check);
+  /// Wrong usage where the other is given, too.
+  CommandOption &excludes(const CommandOption &other);
   /// Texts are no empty ones otherwise.
   CommandOption &mayBeEmpty();
   /// The value names a module to write, which later commands know by its ending; '-' is none.

@@ -23,8 +23,9 @@ static std::string extentsForm(const std::string &text) {
 }
 
 void declare(CommandLine &app, ConsoleOptions &o) {
-  app.flag("-q,--quiet", o.quiet, "print errors and what was asked for only").group(kConsoleGroup);
-  app.flag("-v,--verbose", o.verbose, "print more").group(kConsoleGroup);
+  CommandOption quiet = app.flag("-q,--quiet", o.quiet, "print errors and what was asked for only");
+  quiet.group(kConsoleGroup);
+  app.flag("-v,--verbose", o.verbose, "print more").group(kConsoleGroup).excludes(quiet);
   app.flag("--json", o.json, "one JSON document on standard output").group(kConsoleGroup);
   app.option("--color", o.color, "auto, always or never")
       .oneOf({"auto", "always", "never"})

@@ -3,6 +3,7 @@
 
 #include "ir/NearFile.h"
 
+#include "llvm/Support/ConvertUTF.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/raw_ostream.h"
@@ -31,6 +32,12 @@ void printWithCarets(const Diagnostics &diagnostics, const llvm::MemoryBuffer &b
   plain.print(os);
 }
 
+/// Whether a file is no text at all, of which a line shows nothing to a person.
+static bool isBinary(llvm::StringRef bytes) {
+  auto *begin = reinterpret_cast<const llvm::UTF8 *>(bytes.begin());
+  return bytes.contains('\0') || !llvm::isLegalUTF8String(&begin, begin + bytes.size());
+}
+
 std::unique_ptr<Module> readModule(Context &context, llvm::StringRef path, Diagnostics &diagnostics,
                                    ModuleCheck check) {
   auto buffer = llvm::MemoryBuffer::getFile(path);
@@ -52,6 +59,11 @@ std::unique_ptr<Module> readModule(Context &context, const llvm::MemoryBuffer &b
   auto m = parseModule(context, buffer, data, local, check);
   if (local.list().empty())
     return m;
+  if (!m && isBinary(buffer.getBuffer())) {
+    diagnostics.error("cannot parse '" + name.str() +
+                      "': expected Tenon's text (a .tn file), found a binary file");
+    return m;
+  }
   // Carets need the buffer, which dies here: the text goes into the message.
   std::string text;
   llvm::raw_string_ostream os(text);

@@ -2,6 +2,7 @@
 #include "codegen/memory/Pools.h"
 
 #include "codegen/core/TypeText.h"
+#include "codegen/memory/ArenaLayout.h"
 
 #include "llvm/ADT/StringExtras.h"
 
@@ -33,9 +34,10 @@ std::vector<Pool> poolsOf(const Module &module) {
   int64_t begin = 0;
   for (llvm::StringRef item : items) {
     auto [name, bytes] = item.split('=');
-    Pool p{name.str(), 0, begin};
-    if (bytes.getAsInteger(10, p.bytes))
+    Pool p{name.str(), 0, 0, begin};
+    if (bytes.getAsInteger(10, p.size))
       continue;
+    p.bytes = p.size / kArenaAlignment * kArenaAlignment;
     begin += p.bytes;
     pools.push_back(std::move(p));
   }

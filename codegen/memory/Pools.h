@@ -12,7 +12,8 @@ namespace tenon {
 
 struct Pool {
   std::string name;
-  int64_t bytes;     // that there are
+  int64_t size;      // bytes that there are
+  int64_t bytes;     // of them, those that the arena takes: a multiple of kArenaAlignment
   int64_t begin = 0; // offset in the arena
 };
 

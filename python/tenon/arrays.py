@@ -67,6 +67,8 @@ def read_input(port: Port, value: Any) -> Buffer:
         if hasattr(value, "__dlpack__") and not isinstance(value, np.generic):
             return _foreign(port, value, "input")
         value = _made_array(port, value)
+    elif isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise InputError(f"input '{port.name}': expected a value for every element, found a masked array; fill it with x.filled(0)")
     if port.type == "str":
         elements, data = _text_elements(texts_of(port, value))
         return Buffer(address_of(elements), value.shape, None, value, (elements, data))

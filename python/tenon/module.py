@@ -29,6 +29,8 @@ class Context(Decoding):
     Calls are those of `Module`; one after another, from whatever thread. On a GPU a context belongs to one
     stream at a time: work on another one may begin when what was issued before is done."""
 
+    _device: int | None = None  # the number of its GPU
+
     def __init__(self, interface: Interface):
         self._interface = interface
         self._lock = threading.Lock()
@@ -66,6 +68,7 @@ class Context(Decoding):
 
     def __call__(self, *args: Any, out: Any = None, stream: Any = None, **named: Any) -> Any:
         """One run; see `Module.__call__`."""
+        _check_stream(stream, self._device)
         return self._carry_out(_Call(self._interface, args, named, out, stream))
 
     def _carry_out(self, call: _Call) -> Any:
@@ -74,6 +77,9 @@ class Context(Decoding):
 
     def _sequence(self) -> Context:
         return self
+
+    def __repr__(self) -> str:
+        return f"<tenon.Context: {', '.join(map(str, self.inputs))} -> {', '.join(map(str, self.outputs))}>"
 
     def __reduce__(self) -> Any:
         raise TypeError("a tenon.Context cannot be pickled or copied: it is memory of this process; make one there")
@@ -321,6 +327,12 @@ def _wrong_place(port: Port, buffer: Buffer, device: int | None) -> InputError:
                       "there")  # fmt: skip
 
 
+def _check_stream(stream: Any, device: int | None) -> None:
+    if stream is not None and device is None:
+        raise InputError("stream: the model runs on the processor, which has no streams: leave stream= out, or compile with "
+                         "target='cuda:native'")  # fmt: skip
+
+
 def _check_dims(interface: Interface, dims: Mapping[str, int]) -> None:
     known = {dim.name: dim for dim in interface.dims}
     for name, value in dims.items():
@@ -462,6 +474,7 @@ class Module(Decoding):
         """
         if self._only is not None:
             return self._only(*args, out=out, stream=stream, **named)
+        _check_stream(stream, self._device)
         call = _Call(self._interface, args, named, out, stream)
         # A stream keeps its contexts: what it was issued runs in order.
         with self._borrowed(call.stream) as context:

@@ -6,7 +6,7 @@ import contextlib
 import io
 import logging
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -49,8 +49,9 @@ def export(module: torch.nn.Module, example_inputs: Sequence[Any] | None, dynami
                 raise ChangesInPlace([places[name] for name in signature.user_inputs_to_mutate.values()],
                                      list(signature.buffers_to_mutate.values()))  # fmt: skip
             # Its optimiser folds batch norms into halves, which rounds them once more, and of bfloat16 makes float32.
-            program = torch.onnx.export(exported, dynamo=True, verbose=False, optimize=False)
-        return bytes(program.model_proto.SerializeToString())
+            model = torch.onnx.export(exported, dynamo=True, verbose=False, optimize=False).model_proto
+        _give_types(model, exported)
+        return bytes(model.SerializeToString())
     except ChangesInPlace:
         raise
     except Exception as error:
@@ -62,6 +63,26 @@ def export(module: torch.nn.Module, example_inputs: Sequence[Any] | None, dynami
         raise TenonError(f"torch cannot export {name} to ONNX: {lines[0] if lines else type(root).__name__}{remedy}") from error
     finally:
         module.train(training)
+
+
+def _give_types(model: Any, exported: torch.export.ExportedProgram) -> None:
+    """Casts outputs to the types that they have in torch: the exporter leaves some reductions of halves in fp32."""
+    import onnx
+
+    values = [node.meta.get("val") for node in exported.graph.output_node().args[0] if isinstance(node, torch.fx.Node)]
+    if len(values) != len(model.graph.output):
+        return
+    for value, output in zip(values, model.graph.output):
+        halves = {torch.float16: onnx.TensorProto.FLOAT16, torch.bfloat16: onnx.TensorProto.BFLOAT16}
+        wanted = halves.get(getattr(value, "dtype", None))
+        kind = output.type.tensor_type
+        if wanted and kind.elem_type == onnx.TensorProto.FLOAT:
+            wide = f"{output.name}/fp32"
+            for node in model.graph.node:
+                node.output[:] = [wide if name == output.name else name for name in node.output]
+                node.input[:] = [wide if name == output.name else name for name in node.input]
+            model.graph.node.append(onnx.helper.make_node("Cast", [wide], [output.name], f"{output.name}/cast", to=wanted))
+            kind.elem_type = wanted
 
 
 def _root_of(error: BaseException) -> BaseException:
@@ -145,11 +166,33 @@ def _conv3d(x: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any
     return torch.ops.aten.convolution(x, weight, bias, *triples, False, [0, 0, 0], groups)
 
 
+def _in_float(reduction: Any) -> Callable[..., Any]:
+    """A sum of halves as one of fp32 that is rounded once: the exporter widens what goes in, and leaves the result so."""
+
+    def widened(x: Any, *rest: Any, **named: Any) -> Any:
+        if x.dtype not in (torch.float16, torch.bfloat16) or named.get("dtype"):
+            return NotImplemented
+        return reduction(x.float(), *rest, **named).to(x.dtype)
+
+    return widened
+
+
+def _of_all(reduction: Any) -> Callable[..., Any]:
+    """One of all dimensions with these by number, which onnxscript 0.7 wants."""
+
+    def numbered(x: Any, dim: Sequence[int] = (), keepdim: bool = False) -> Any:
+        return reduction(x, list(range(x.dim())), keepdim) if not dim and x.dim() else NotImplemented
+
+    return numbered
+
+
 _STATISTICS = torch.ops.aten._native_batch_norm_legit_functional.default
 
 _DECOMPOSED = {
     # ONNX's own takes another variance to the running one: of all elements, not of all but one.
     _STATISTICS: torch._decomp.decomposition_table[_STATISTICS],
+    **{op: _in_float(op) for op in (torch.ops.aten.sum.default, torch.ops.aten.sum.dim_IntList, torch.ops.aten.cumsum.default)},
+    **{op: _of_all(op) for op in (torch.ops.aten.amax.default, torch.ops.aten.amin.default)},
     torch.ops.aten.conv3d.default: _conv3d,
     torch.ops.aten._transformer_encoder_layer_fwd.default: _encoder_layer,
     torch.ops.aten._native_multi_head_attention.default: _attention,

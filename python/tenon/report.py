@@ -28,6 +28,9 @@ def format_bytes(count: int) -> str:
     return f"{amount:.{0 if amount == int(amount) else 1}f} {unit}"
 
 
+_FORMATS = ("text", "json", "dot", "html")
+
+
 @dataclass(frozen=True)
 class Layer:
     """One step of the program: a kernel and the nodes of the model that it computes.
@@ -126,8 +129,10 @@ class Report:
         """What `tenon inspect` says: a document for "json", else the text of "text", "dot" or "html".
 
         Raises:
-            TenonError: the model that this was compiled from is not at hand (`tenon.load`).
+            TenonError: there is no such form, or the model that this was compiled from is not at hand (`tenon.load`).
         """
+        if format not in _FORMATS:
+            raise TenonError(f"format: expected one of {', '.join(_FORMATS)}, found {format!r}")
         if self._source is None:
             raise TenonError("the report of a loaded module has no model to inspect; compile it")
         model, target, given = self._source

@@ -233,6 +233,24 @@ class Settings(unittest.TestCase):
             with self.assertRaisesRegex(tenon.TenonError, words):
                 tenon.compile(DIGITS, **arguments)
 
+    def test_words_that_are_none(self):
+        module = tenon.compile(DIGITS, "interpreter")
+        with self.assertRaisesRegex(tenon.TenonError, "^format: expected one of text, json, dot, html, found 'pdf'$"):
+            module.report.inspect("pdf")
+        x = np.zeros((1, 1, 8, 8), np.float32)
+        self.assertEqual(module(np.ma.array(x)).shape, (1, 10))
+        with self.assertRaisesRegex(tenon.InputError, r"found a masked array; fill it with x.filled\(0\)"):
+            module(np.ma.array(x, mask=x == 0))
+        self.assertIn("<tenon.Context: image: float32[1, 1, 8, 8] -> ", repr(tenon.compile(DIGITS).context()))
+
+    def test_streams_are_of_gpus(self):
+        x = np.zeros((1, 1, 8, 8), np.float32)
+        for target in ("cpu:native", "interpreter"):
+            module = tenon.compile(DIGITS, target)
+            for callee in (module, module.context()) if target != "interpreter" else (module,):
+                with self.assertRaisesRegex(tenon.InputError, "stream: the model runs on the processor.*leave stream= out"):
+                    callee(x, stream=0)
+
     def test_refusals_name_options_as_python_does(self):
         for said, words in [
             ("bind them with --bind batch=1 or keep them with --range NAME=1..8",

@@ -90,6 +90,41 @@ class Torch(unittest.TestCase):
             tenon.toolchain.build_library = original
         self.assertLessEqual(len(built), 1)
 
+    def test_extents_that_cannot_stay_open(self):
+        original = tenon.dynamo.compile
+
+        def refusing(*given, **options):
+            if "ranges" in options:
+                raise tenon.TenonError("not open")
+            return original(*given, **options)
+
+        compiled = torch.compile(lambda x: x * 2, backend="tenon", dynamic=True)
+        with mock.patch.object(tenon.dynamo, "compile", refusing):
+            for count in (3, 4):  # below the same power of two
+                x = torch.randn(count, 2)
+                close(self.quietly(compiled, x), x * 2)
+
+    def modules_of(self, function, calls):
+        """How many modules these calls need, each of which is compared."""
+        made, original = [], tenon.dynamo.compile
+        compiled = torch.compile(function, backend="tenon")
+        with mock.patch.object(tenon.dynamo, "compile", lambda *a, **k: made.append(a) or original(*a, **k)):
+            for call in calls:
+                close(compiled(*call), function(*call))
+        return len(made)
+
+    def test_whole_numbers_are_inputs(self):
+        x = torch.randn(9)
+        # One for the first, which torch takes for a constant; one for all others.
+        self.assertEqual(self.modules_of(lambda x, n: x[:n] * n, [(x, n) for n in (2, 3, 5, 7)]), 2)
+
+    def test_other_numbers_make_few_modules(self):
+        x = torch.randn(4)
+        with mock.patch.object(torch._dynamo.config, "recompile_limit", 2), warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            self.assertEqual(self.modules_of(lambda x, n: x * n, [(x, n + 0.5) for n in range(6)]), 3)
+        self.assertEqual(sum("its numbers are others from call to call" in str(w.message) for w in told), 1)
+
     def test_graph_breaks(self):
         class Broken(nn.Module):
             def __init__(self):
@@ -116,6 +151,19 @@ class Torch(unittest.TestCase):
         with self.assertWarnsRegex(UserWarning, why):
             found = torch.compile(function, backend="tenon")(x)
         close(found, function(x))
+
+    def test_a_warning_comes_once(self):
+        compiled, x = torch.compile(self.network, backend="tenon"), torch.randn(1, 3, 8, 8)
+        with torch.enable_grad(), warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            for _ in range(3):
+                compiled(x)
+        self.assertEqual(sum("gradients" in str(w.message) for w in told), 1)
+
+    def test_complex_numbers_run_in_torch(self):
+        x = torch.randn(3, dtype=torch.complex64)
+        with self.assertWarnsRegex(UserWarning, "takes float32 of rank 2, the captured one complex64 of rank 1"):
+            close(torch.compile(lambda x: x * 2, backend="tenon")(x), x * 2)
 
     def test_gradients_run_in_torch(self):
         with torch.enable_grad(), self.assertWarnsRegex(UserWarning, "gradients"):
@@ -171,6 +219,48 @@ class Torch(unittest.TestCase):
         close(view, x.t()[1:])
         view[0, 0] = 7
         self.assertEqual(x[0, 1].item(), 7)
+
+    def test_views_of_inputs_that_lie_elsewhere(self):
+        rows, compiled = torch.randn(9, 3, 3), torch.compile(lambda x: (x[1].t(), x + 1), backend="tenon")
+        for start in (2, 6):
+            close(self.quietly(compiled, rows[start : start + 2])[0], rows[start + 1].t())
+
+    def test_views_with_open_extents(self):
+        compiled = torch.compile(lambda x: (x.reshape(x.shape[0] * 3, -1), x + 1, x.shape[0]), backend="tenon", dynamic=True)
+        for count in (2, 5):
+            x = torch.randn(count, 3, 4)
+            view, _, extent = self.quietly(compiled, x)
+            self.assertEqual((view.data_ptr(), tuple(view.shape), extent), (x.data_ptr(), (3 * count, 4), count))
+
+    def test_outputs_that_share_memory(self):
+        def function(x):
+            y = x * 2
+            return y.t(), y
+
+        view, whole = self.quietly(torch.compile(function, backend="tenon"), torch.randn(2, 3))
+        whole.fill_(7)
+        close(view, torch.full((3, 2), 7.0))
+
+    def test_graphs_without_tensors(self):
+        for made in self.quietly(torch.compile(lambda: (torch.arange(4) * 2, torch.ones(2).bfloat16()), backend="tenon")):
+            self.assertIsInstance(made, torch.Tensor)
+        self.assertEqual(made.dtype, torch.bfloat16)
+
+    def test_modules_made_in_inference_mode(self):
+        with torch.inference_mode():
+            network, x = Network().eval(), torch.randn(1, 3, 8, 8)
+            compiled = torch.compile(network, backend="tenon")
+            for _ in range(2):
+                close(self.quietly(compiled, x), network(x))
+
+    def test_reductions_of_halves_stay_halves(self):
+        def function(x):
+            return x.sum(), x.sum(0) @ x, x.cumsum(0), x.amax(), x.prod(), torch.nn.functional.mse_loss(x, x * 2)
+
+        for dtype in (torch.float16, torch.bfloat16):
+            x = torch.rand(3, 3).to(dtype)
+            for found, expected in zip(self.quietly(torch.compile(function, backend="tenon"), x), function(x)):
+                torch.testing.assert_close(found, expected, rtol=3e-2, atol=2e-2)
 
     def test_convolutions_of_three_dimensions(self):
         x = torch.randn(1, 2, 5, 6, 7)
