@@ -259,6 +259,27 @@ struct Source {
   const std::map<std::string, int64_t> &counts; // of containers
 };
 
+/// The names of the graph's outputs, those of sequences by element; false after an error.
+bool nameOutputs(ModelImport &state, llvm::ArrayRef<DeclaredTensor> declared,
+                 const TensorsOrSequences &outputs, Graph &g) {
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const std::string &name = declared[i].name;
+    if (const auto stack = outputs[i].stack()) {
+      state.error("output " + quoted(name) + " is a sequence of " +
+                  text({stack->pieces->type().dim(0)}, "") +
+                  " tensors: expected a known number; give its symbols values with --bind, or end "
+                  "the model in ConcatFromSequence");
+      return false;
+    }
+    if (outputs[i].tensor() && declared[i].container == Container::None)
+      g.outputNames.push_back(name);
+    else
+      for (size_t k = 0; k < outputs[i].values().size(); ++k)
+        g.outputNames.push_back(name + "[" + std::to_string(k) + "]");
+  }
+  return true;
+}
+
 /// A module of one graph.
 llvm::Optional<ImportedModel> importOnce(const Source &source, Context &context,
                                          const ImportOptions &options, Diagnostics &diagnostics) {
@@ -324,21 +345,8 @@ llvm::Optional<ImportedModel> importOnce(const Source &source, Context &context,
   if (state.failed() || !importer.importGraph(graph) || !importer.results(outputs))
     return llvm::None;
   b.location = {};
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    const std::string &name = source.outputs[i].name;
-    if (const auto stack = outputs[i].stack()) {
-      state.error("output " + quoted(name) + " is a sequence of " +
-                  text({stack->pieces->type().dim(0)}, "") +
-                  " tensors: expected a known number; give its symbols values with --bind, or end "
-                  "the model in ConcatFromSequence");
-      return llvm::None;
-    }
-    if (outputs[i].tensor() && source.outputs[i].container == Container::None)
-      g.outputNames.push_back(name);
-    else
-      for (size_t k = 0; k < outputs[i].values().size(); ++k)
-        g.outputNames.push_back(name + "[" + std::to_string(k) + "]");
-  }
+  if (!nameOutputs(state, source.outputs, outputs, g))
+    return llvm::None;
   llvm::SmallVector<Value *, 8> results = flattened(outputs);
   if (run)
     countRuns(graph, g, b, run, results);

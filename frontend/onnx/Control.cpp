@@ -245,6 +245,18 @@ bool hasKnownTrips(Node &n) {
   return !n.has(0) && (!n.has(1) || n.knownOperand(1));
 }
 
+/// Whether a carried value has another type in each iteration: sequences change their length,
+/// optionals whether they hold a value. What is only appended to needs no iteration of its own.
+bool changesType(Node &n, const onnx::GraphProto &body, unsigned carried) {
+  bool changes = false, appended = true;
+  for (unsigned i = 0; i < carried; ++i)
+    if (!n.has(i + 2)) {
+      changes = true;
+      appended &= isAppendedSequence(n, body, i);
+    }
+  return changes && (!appended || hasKnownTrips(n));
+}
+
 /// A loop that `carries` what has another type in each iteration: what is known of it decides how
 /// often the body is imported.
 void unrollLoop(Node &n, const onnx::GraphProto &body, unsigned carried,
@@ -316,6 +328,17 @@ Dim stackedExtent(Node &n, Dim count, bool always, int64_t most, unsigned result
              : n.graph.state.bornSymbol(n.context(), sanitizeName(n.id + "_count"), 0, most);
 }
 
+/// The number of iterations when only `trip` limits it; null where it is not known. What data
+/// decide within bounds becomes an extent where results are `stacked`.
+Dim tripCount(Node &n, Value *trip, bool stacked) {
+  const auto known = knownShape(trip);
+  const bool hasRange = n.graph.state.valueRanges.count(n.input(0)) > 0;
+  if (!known && (!stacked || hasRange || !hasBounds(n, trip)))
+    return Dim();
+  const auto extent = known ? known : dataExtents(n, trip);
+  return extent ? max((*extent)[0], n.dim(0)) : Dim();
+}
+
 /// As certainTrips; where they are certain, what `yields` says of the condition is true.
 Dim freeTrips(Builder &b, Region &body, llvm::MutableArrayRef<Value *> yields, Dim count) {
   const Dim trips = certainTrips(body, yields, count);
@@ -385,15 +408,7 @@ void importLoop(Node &n) {
       !checkCount(n, size_t(body->output_size()), n.numOutputs() + 1, "outputs of the body"))
     return;
   const unsigned scans = n.numOutputs() - carried;
-  // Sequences change their length, optionals whether they hold a value; but what is only appended
-  // to needs no iteration of its own.
-  bool changing = false, appended = true;
-  for (unsigned i = 0; i < carried; ++i)
-    if (!n.has(i + 2)) {
-      changing = true;
-      appended &= isAppendedSequence(n, *body, i);
-    }
-  if (changing && (!appended || hasKnownTrips(n)))
+  if (changesType(n, *body, carried))
     return unrollLoop(n, *body, carried, "sequences or optionals");
   Value *trip = n.has(0) ? oneElement(n, n.b, n.input(0), Element::I64, "trip count")
                          : integer(n.b, INT64_MAX);
@@ -416,14 +431,7 @@ void importLoop(Node &n) {
   appendOperands(captures, operands);
 
   const unsigned stacked = scans + unsigned(values.lists().size());
-  auto range = n.graph.state.valueRanges.find(n.input(0));
-  // The number of iterations when only the trip count limits it. What data decide within bounds
-  // becomes an extent where results have it.
-  Dim count;
-  const bool bounded = stacked && range == n.graph.state.valueRanges.end();
-  if (const auto known = knownShape(trip); known || (bounded && hasBounds(n, trip)))
-    if (const auto extent = known ? known : dataExtents(n, trip))
-      count = max((*extent)[0], n.dim(0));
+  Dim count = tripCount(n, trip, stacked > 0);
   NamedAttributes attributes{{"carried", int64_t(values.kept().size())},
                              {"scans", int64_t(stacked)}};
   auto inputs = [&](Builder &b, llvm::ArrayRef<Value *> given) {
@@ -462,7 +470,8 @@ void importLoop(Node &n) {
     }
     if (stacked) {
       int64_t most = count ? count.upper() : INT64_MAX;
-      if (range != n.graph.state.valueRanges.end())
+      if (const auto range = n.graph.state.valueRanges.find(n.input(0));
+          range != n.graph.state.valueRanges.end())
         most = std::min(most, range->second.upper);
       const unsigned result = values.lists().empty() ? carried : values.lists()[0].carried;
       const Dim extent = stackedExtent(n, count, always, most, result);
