@@ -116,6 +116,7 @@ class _Call:
 
     Attributes:
         stream: of arrays on a GPU, the address of the stream to run on.
+        chosen: whether the caller said which.
         waits: whether the call ends when the work has, since nothing orders the results' readers behind it.
     """
 
@@ -126,7 +127,8 @@ class _Call:
         self.given = _given_outputs(interface, out)
         self.framework = arrays.framework_of(self.inputs)
         self.stream = self.framework.stream if stream is None else arrays.stream_handle(stream)
-        self.waits = stream is None and self.framework.waits()
+        self.chosen = stream is not None
+        self.waits = not self.chosen and self.framework.waits()
 
     def answer(self, results: list[Any]) -> Any:
         """What the caller gets."""
@@ -209,6 +211,9 @@ class _CompiledContext(Context):
 
     def _run(self, call: _Call) -> list[Any]:
         on_device = self._on_device(call.inputs)
+        if call.chosen and not on_device:
+            raise InputError("stream: the inputs lie in the processor's memory, where a call copies them and waits: give arrays on "
+                             f"GPU {self._device}, or leave stream= out")  # fmt: skip
         shapes, rooms = self._planned([b.shape for b in call.inputs])
         outputs = [call.framework.empty(port, room) if value is None else arrays.read_output(port, value, room)
                    for port, room, value in zip(self.outputs, rooms, call.given)]  # fmt: skip

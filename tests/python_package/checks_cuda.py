@@ -76,6 +76,8 @@ class Cuda(unittest.TestCase):
         y = self.module(to_device(self.image), stream=stream.value)
         driver("cuStreamSynchronize", stream)
         self.close(to_host(y))
+        with self.assertRaisesRegex(tenon.InputError, "stream: the inputs lie in the processor's memory"):
+            self.module(self.image, stream=stream.value)
 
     def test_extents_that_data_decide(self):
         nodes = [helper.make_node("NonZero", ["x"], ["at"]), helper.make_node("Cast", ["at"], ["y"], to=TensorProto.FLOAT)]
