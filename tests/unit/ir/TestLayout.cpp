@@ -3,7 +3,7 @@
 
 #include "ir/Views.h"
 
-#include <chrono>
+#include <ctime>
 #include <set>
 
 namespace tenon::test {
@@ -136,14 +136,13 @@ TEST(Layout, ViewsOfManyOpenPieces) {
     total = total + kept;
     pieces.push_back(g.input(Element::F32, llvm::ArrayRef<Dim>{kept, c.dim(4)}));
   }
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock(); // of the processor: others may run beside
   Value *all = g.b.value(Op::Concat, pieces, {{"axis", int64_t(0)}});
   ASSERT_TRUE(all);
   EXPECT_EQ(all->type().dim(0), total);
   EXPECT_TRUE(isView(*all->def()));
   EXPECT_EQ(*windowOffset(*all->def(), 1, pieces[0]->type().dim(0)), *viewOffset(*all->def(), 1));
-  const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
-  EXPECT_LT(time.count(), 10);
+  EXPECT_LT(std::clock() - start, 20 * CLOCKS_PER_SEC);
 }
 
 } // namespace
